@@ -1,0 +1,47 @@
+# The project's verbs. `uv run just` lists them; each runs alone on a fresh checkout.
+
+set positional-arguments
+
+export UV_FROZEN := "1"
+
+_default:
+    @just --list --unsorted
+
+# The main job: a real cluster from local processes, four simulated cards, Pods through the five gates.
+demo *args="--once":
+    uv run gpustack-ctl demo "$@"
+
+# Everything CI checks.
+test: lint unit integration e2e
+
+# Pure functions and protocol pieces, in seconds.
+unit *args:
+    uv run pytest tests/unit "$@"
+
+# Against the real API server and Kueue.
+integration *args:
+    uv run pytest tests/integration "$@"
+
+# Against the real kubelet and containerd (Linux, root).
+e2e *args:
+    uv run pytest tests/e2e "$@"
+
+# Speeds, as a table and build/bench.json; PART is one of core webhook gate3 agent chain informer end-to-end.
+bench *parts:
+    uv run python -m tests.bench "$@"
+
+# Style, types and the layer contracts.
+lint:
+    uv run ruff check .
+    uv run ruff format --check .
+    uv run mypy
+    uv run lint-imports
+
+fmt:
+    uv run ruff check --fix .
+    uv run ruff format .
+
+# Files made from the code: CRDs, Kueue's configuration, the plugin stubs.
+generate:
+    uv run python -m gpustack_ctl.proto.generate
+    uv run python -m gpustack_ctl.crds deploy
