@@ -1,0 +1,1 @@
+"""What a running process says of itself: logs, health and metrics."""
