@@ -1,0 +1,13 @@
+"""What a local cluster can fail with: always a plain message, and always what to do about it."""
+
+
+class LocalClusterError(Exception):
+    """The local cluster cannot do what was asked; ``remedy`` says what would change that."""
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.remedy}" if self.remedy else self.message
