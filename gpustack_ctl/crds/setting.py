@@ -1,0 +1,90 @@
+"""`Setting`: one switch of the system, named after itself, read at every use.
+
+The table below is the whole list. The API server itself refuses a name that is not in it and a value that is
+not a truth value, so a typing error is answered where it is made instead of being a setting that nobody reads.
+"""
+
+from dataclasses import dataclass
+
+from gpustack_ctl.crds.definition import Column, Definition
+from gpustack_ctl.crds.schema import Schema, record, text
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A setting that is on or off."""
+
+    name: str
+    default: bool
+    description: str
+
+
+SWITCHES = (
+    Switch("workload-fit-affinity", True, "Pin Workloads to the nodes where one of their Pods fits on a card."),
+    Switch("node-management-manual", False, "Manage only the nodes that a person has labelled."),
+    Switch("instance-type-mixed-on-node", True, "Let a node with accelerators also serve CPU-only pools."),
+    Switch("instance-type-derived-from-node", True, "Make an InstanceType for every kind of node that appears."),
+    Switch("instance-type-drain-when-no-flavors", True, "Drain a pool whose last flavor is gone."),
+    Switch("instance-type-aware-cpu-manufacturer", False, "Tell pools apart by CPU model."),
+    Switch("instance-general-resources-overcommit", True, "Let Instances overcommit CPU and memory."),
+    Switch("instance-privileged-allowed", False, "Let Instances run privileged."),
+    Switch("instance-host-path-volume-allowed", False, "Let Instances mount paths of the host."),
+    Switch(
+        "model-deployment-kv-cache-dtype-owned", True, "Let a ModelDeployment's pool decide the KV cache's data type."
+    ),
+)
+
+_NAMES = ", ".join(switch.name for switch in SWITCHES)
+_CEL_NAMES = ", ".join(f"'{switch.name}'" for switch in SWITCHES)
+
+_KNOWN_NAME = {
+    "rule": f"self.metadata.name in [{_CEL_NAMES}]",
+    "messageExpression": f"'no setting is named ' + self.metadata.name + '; the settings are {_NAMES}'",
+}
+_TRUTH_VALUE = {
+    "rule": f"!(self.metadata.name in [{_CEL_NAMES}]) || self.spec.value in ['true', 'false']",
+    "messageExpression": """'write "true" or "false" for ' + self.metadata.name + ', not "' + self.spec.value + '"'""",
+    "fieldPath": ".spec.value",
+}
+
+
+def _schema() -> Schema:
+    return record(
+        "One switch of the system.",
+        {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "spec": record(
+                "What was chosen.",
+                {"value": text('The value, as a string: "true" or "false".', longest=256)},
+                required=("value",),
+            ),
+            "status": record(
+                "What the setting is.",
+                {
+                    "default": text("The value while nobody has chosen one."),
+                    "description": text("What the setting does."),
+                },
+            ),
+        },
+        required=("spec",),
+        rules=(_KNOWN_NAME, _TRUTH_VALUE),
+    )
+
+
+SETTING = Definition(
+    group="gpustack.ai",
+    kind="Setting",
+    plural="settings",
+    singular="setting",
+    short_names=("set",),
+    storage="v1",
+    served=("v1",),
+    schema=_schema(),
+    columns=(
+        Column("Value", ".spec.value"),
+        Column("Default", ".status.default"),
+        Column("Description", ".status.description", wide=True),
+    ),
+)
