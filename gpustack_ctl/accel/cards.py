@@ -1,0 +1,212 @@
+"""A card, what is held on it, and a node's cards together.
+
+``Card`` is capability: what the detector found, unchanged as Pods come and go. ``Holding`` is one container's claim on
+one card. ``CardState`` is a card with its holdings, and answers every question about room; it is immutable, so a
+verdict may try a thousand placements and nobody else sees them. ``NodeCards`` is the cards of one node in the one
+order that everything printed, packed or published follows: manufacturer, then model by its first index, then index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from gpustack_ctl.accel.families import Family, Mode
+from gpustack_ctl.accel.geometry import Placement, Profile, free_count, free_placements, mask_of
+from gpustack_ctl.accel.units import PERCENT_UNITS, SHARE_UNITS, SHARES, M
+
+
+class PodKey(NamedTuple):
+    """Which Pod: the name for people, the UID because a name comes back."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One physical accelerator as detected. ``memory_mib`` is its VRAM, ``slots`` how many slices it may host."""
+
+    id: str
+    index: int
+    group: str
+    manufacturer: str
+    memory_mib: int = 0
+    numa: int | None = None
+    healthy: bool = True
+    slots: int = 0
+    cores_overcommit: bool = False
+    partition_count: int = 0
+    profiles: tuple[Profile, ...] = ()
+
+    @property
+    def akey(self) -> str:
+        """The accelerator key, the card's model: ``nvidia-a100-sxm4-80gb``."""
+        return f"{self.manufacturer}-{self.group}"
+
+    @property
+    def partitioned(self) -> bool:
+        """Whether the hardware is cut into partitions; such a card is in no other population."""
+        return self.partition_count > 0
+
+    @property
+    def sliceable(self) -> bool:
+        """Whether the card can host logical slices."""
+        return self.slots > 0 and not self.partitioned
+
+    @property
+    def whole_capable(self) -> bool:
+        """Whether the card can be given whole, or by shares."""
+        return not self.partitioned
+
+    def serves(self, family: Family) -> bool:
+        """Whether the card's population serves the family at all."""
+        if family is Family.PARTITIONED:
+            return self.partitioned
+        return self.sliceable if family is Family.SLICED else self.whole_capable
+
+    def profile(self, name: str) -> Profile | None:
+        """The profile of that published name, if the card offers it."""
+        return next((profile for profile in self.profiles if profile.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """One container's claim on one card: its units and, for a partition, the profile and its intervals.
+
+    ``opaque`` marks a claim inferred from a record nobody could read: it takes the whole card, and is not an overcharge.
+    """
+
+    pod: PodKey
+    container: str
+    mode: Mode
+    units: int
+    profile: str = ""
+    placements: tuple[Placement, ...] = ()
+    opaque: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CardState:
+    """A card with its holdings. Build with ``state_of``; derived figures are computed once, there."""
+
+    card: Card
+    holdings: tuple[Holding, ...]
+    mode: Mode
+    charged: int
+    slices: int
+    occupied: int
+
+    @property
+    def allocated(self) -> int:
+        """Units taken, never more than the card has."""
+        return min(self.charged, M)
+
+    @property
+    def remaining(self) -> int:
+        """Units left, never below zero."""
+        return max(M - self.charged, 0)
+
+    @property
+    def free(self) -> bool:
+        """Whether nothing at all is held."""
+        return self.mode is Mode.NONE
+
+    @property
+    def slots_free(self) -> int:
+        """Slice slots left."""
+        return max(self.card.slots - self.slices, 0)
+
+    @property
+    def shares_free(self) -> int:
+        """Shares that the card can still grant: none while another mode holds it."""
+        return self.remaining // SHARE_UNITS if self.free or self.mode is Mode.SHARED else 0
+
+    @property
+    def percent_free(self) -> int:
+        """Whole percents of VRAM that a slice could still get: none without a slot or in another mode."""
+        if not self.slots_free or not (self.free or self.mode is Mode.SLICED):
+            return 0
+        return self.remaining // PERCENT_UNITS
+
+    def fits_slice(self, units: int) -> bool:
+        """Whether one more slice of that many units has its units and its slot."""
+        return self.slots_free > 0 and (self.free or self.mode is Mode.SLICED) and units <= self.remaining
+
+    def free_placements(self, profile: str) -> tuple[Placement, ...]:
+        """The profile's legal placements that overlap nothing occupied."""
+        known = self.card.profile(profile)
+        return free_placements(known, self.occupied) if known else ()
+
+    def remaining_profiles(self) -> dict[str, int]:
+        """Free placements of every profile that the card offers, zeros included."""
+        return {profile.name: free_count(profile, self.occupied) for profile in self.card.profiles}
+
+    def allocated_profiles(self) -> dict[str, int]:
+        """Partitions held, by profile."""
+        counts: dict[str, int] = {}
+        for holding in self.holdings:
+            if holding.profile:
+                counts[holding.profile] = counts.get(holding.profile, 0) + 1
+        return counts
+
+    def with_holding(self, holding: Holding) -> CardState:
+        """The state once the holding is added."""
+        return state_of(self.card, (*self.holdings, holding))
+
+    def describe(self) -> str:
+        """The card's occupation for a message: ``GPU-2 shared 3/10``."""
+        return f"{self.card.id} {_occupation(self)}"
+
+
+def state_of(card: Card, holdings: Sequence[Holding] = ()) -> CardState:
+    """A card's state from its holdings. Where modes conflict the strictest wins: exclusive before shared before sliced."""
+    raise NotImplementedError
+
+
+def _occupation(state: CardState) -> str:
+    raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCards:
+    """The cards of one node, in canonical order. No cards at all means that no ledger has been published yet.
+
+    ``counts`` is the node's own ``acceleratable.feature.gpustack.ai/<aKey>.count`` labels, read as integers; a flavor
+    that pins a count is served only by nodes whose label says the same.
+    """
+
+    node: str
+    states: tuple[CardState, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    def get(self, card_id: str) -> CardState | None:
+        """The state of the card of that id."""
+        raise NotImplementedError
+
+    def of(self, akey: str) -> tuple[CardState, ...]:
+        """The states of one model's cards."""
+        raise NotImplementedError
+
+    def with_holding(self, card_id: str, holding: Holding) -> NodeCards:
+        """The node once the holding is on that card; unchanged when it has no such card."""
+        raise NotImplementedError
+
+    def without(self, pod_uid: str, container: str | None = None) -> NodeCards:
+        """The node as if that container, or that whole Pod, held nothing: a retry is not charged for itself."""
+        raise NotImplementedError
+
+
+def cards_of(spec: Mapping[str, Any]) -> tuple[Card, ...]:
+    """The cards that a ``Devices.spec`` describes, in canonical order. Unreadable parts describe no card."""
+    raise NotImplementedError
+
+
+def canonical(cards: Iterable[Card]) -> tuple[Card, ...]:
+    """Cards by manufacturer, then model by its first index, then index."""
+    raise NotImplementedError
