@@ -1,0 +1,118 @@
+"""The story: send the Pods one after the other, read everything back, and judge.
+
+Two halves share a card, a share takes two others, a whole card takes the last. Then a latecomer wants half a card: the
+pool's credits suffice, the node's totals suffice, and yet no card has room. Gate 3 holds it until the whole card is let
+go. And a request that makes no sense is refused at the door.
+"""
+
+import time
+from dataclasses import dataclass
+
+import anyio
+
+from gpustack_ctl.demo.pods import Cast, Role
+from gpustack_ctl.demo.stage import Stage
+from gpustack_ctl.demo.timeline import PodRecord, Timeline
+from gpustack_ctl.demo.waiting import until
+from gpustack_ctl.explain import cards_of_pod, refused_at_creation
+from gpustack_ctl.kube.errors import Invalid
+from gpustack_ctl.kube.objects import Obj
+from gpustack_ctl.kube.resources import PODS
+
+_RUNS, _HELD, _RELEASED, _PRINTS = 40, 20, 60, 10
+"""Seconds until a Pod must run, be held, be released, has printed its environment: far above what is usual, so that only a fault reaches them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What was read back of one Pod at the end of its part."""
+
+    record: PodRecord
+    cards: list[str]
+    env: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The whole story, read back."""
+
+    endings: dict[str, Ending]
+    cards: list[Obj]
+    release_to_admitted: float | None
+
+
+async def tell(stage: Stage, cast: Cast, timeline: Timeline) -> Outcome:
+    """Play every part in order; raises StepFailed at the first that does not come true."""
+    endings: dict[str, Ending] = {}
+    halves = [await _enter(stage, timeline, role) for role in (cast.half_a, cast.half_b)]
+    for half in halves:
+        endings[half.name] = await _runs(stage, half)
+    for role in (cast.share, cast.whole):
+        endings[role.name] = await _runs(stage, await _enter(stage, timeline, role))
+
+    late = await _enter(stage, timeline, cast.late)
+    await until("gate 3 holds late", lambda: late.answered(3, "held"), seconds=_HELD, saw=lambda: _where(late))
+    await _is_refused(stage, timeline, cast.wrong)
+    endings[cast.wrong.name] = Ending(timeline.records[cast.wrong.name], [], {})
+
+    released = time.monotonic()
+    await stage.kube.delete(PODS, cast.whole.name, stage.namespace)
+    admitted = await until(
+        "late is admitted once whole is gone",
+        lambda: late.answered(3, "passed"),
+        seconds=_RELEASED,
+        saw=lambda: _where(late),
+    )
+    endings[late.name] = await _runs(stage, late)
+    await until("the ledger shows late", lambda: _ledger_shows(stage, endings[late.name]), seconds=10)
+    return Outcome(endings, stage.cards, round(late.created + admitted.seconds - released, 3))
+
+
+async def _enter(stage: Stage, timeline: Timeline, role: Role) -> PodRecord:
+    record = timeline.follow(role.name)
+    manifest = role.manifest(namespace=stage.namespace, queue=stage.queue, image=stage.image)
+    await stage.kube.create(PODS, manifest)
+    return record
+
+
+async def _is_refused(stage: Stage, timeline: Timeline, role: Role) -> None:
+    try:
+        await _enter(stage, timeline, role)
+    except Invalid as refusal:
+        record = timeline.records[role.name]
+        record.phase = "Refused"
+        timeline.note(record, refused_at_creation(role.asks, refusal.message))
+
+
+async def _runs(stage: Stage, record: PodRecord) -> Ending:
+    await until(
+        f"{record.name} runs",
+        lambda: record.phase == "Running" and record.answered(5, "passed") is not None,
+        seconds=_RUNS,
+        saw=lambda: _where(record),
+    )
+    cards = cards_of_pod(record.pod) if record.pod else []
+    return Ending(record, cards, await _environment(stage, record.name))
+
+
+async def _environment(stage: Stage, pod: str) -> dict[str, str]:
+    """The container's own environment, as it printed it when it started."""
+    log = b""
+    with anyio.move_on_after(_PRINTS):
+        while not (log := await stage.kube.raw(f"/api/v1/namespaces/{stage.namespace}/pods/{pod}/log")):
+            await anyio.sleep(0.1)
+    lines = (line.partition("=") for line in log.decode(errors="replace").splitlines())
+    return {name: value for name, sign, value in lines if sign and not name.startswith("KUBERNETES_")}
+
+
+def _ledger_shows(stage: Stage, ending: Ending) -> bool:
+    held = {row["id"] for row in stage.cards if row.get("allocated")}
+    return set(ending.cards) <= held
+
+
+def _where(record: PodRecord) -> str:
+    """Where a Pod stands, for the message of a step that failed."""
+    if not record.seen:
+        return f"{record.name} is {record.phase}, and no gate has answered"
+    last = record.seen[-1]
+    return f"{record.name} is {record.phase}; gate {last.answer.gate} {last.answer.answered}: {last.answer.message}"
