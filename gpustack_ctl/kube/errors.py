@@ -1,3 +1,4 @@
+# ruff: noqa: N818 — an error here is named for what happened, as the server's own reasons are
 """What can go wrong between this program and an API server, as types a caller can act on.
 
 Two things are told apart above all: the server answered and refused (`ApiError` and its kinds), or no answer came

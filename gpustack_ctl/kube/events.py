@@ -11,7 +11,13 @@ class Events:
         raise NotImplementedError
 
     def emit(
-        self, obj: Obj, *, reason: str, message: str, action: str, type: Literal["Normal", "Warning"] = "Normal"
+        self,
+        obj: Obj,
+        *,
+        reason: str,
+        message: str,
+        action: str,
+        type: Literal["Normal", "Warning"] = "Normal",  # noqa: A002
     ) -> None:
         """Tell of something on `obj` (an object with apiVersion and kind, or an object reference). Never blocks or fails."""
         raise NotImplementedError

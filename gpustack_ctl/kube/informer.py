@@ -1,50 +1,58 @@
-"""A local, always current copy of a resource, shared by everybody in the process."""
+"""Informers: a local, always current copy of each resource, shared by everybody in the process.
 
-from collections.abc import Callable, Iterable
+However many controllers, webhooks and agents of a process want the Pods, there is one watch and one copy of them.
+`Informers.of` is how one asks; the same question always gets the same informer.
+"""
 
 import anyio
-from anyio.abc import TaskStatus
+from anyio.abc import TaskGroup, TaskStatus
 
+from gpustack_ctl.kube import metrics
 from gpustack_ctl.kube.client import Kube
-from gpustack_ctl.kube.objects import Obj
+from gpustack_ctl.kube.reflector import SILENCE_SECONDS, Outlook, Reflector, Selection
 from gpustack_ctl.kube.resources import Resource
+from gpustack_ctl.kube.store import Handler, IndexOf, Store, Transform
 
-Handler = Callable[[Obj | None, Obj | None], None]
-Transform = Callable[[Obj], Obj]
+__all__ = ["Handler", "IndexOf", "Informer", "Informers", "Transform"]
 
 
-class Informer:
-    resource: Resource
-    synced: bool
+class Informer(Store):
+    """The copy of one selection of a resource; see `Store` for reading, indexes, handlers and `observe`."""
 
-    def get(self, key: str) -> Obj | None:
-        raise NotImplementedError
+    def __init__(self, selection: Selection, *, keep: Transform | None = None) -> None:
+        super().__init__(keep=keep, partial=selection.partial)
+        self.selection = selection
+        self.keep = keep
+        self._listed = anyio.Event()
+        metrics.informer_objects.labels(str(selection)).set_function(self.__len__)
 
-    def list(self) -> list[Obj]:
-        raise NotImplementedError
+    @property
+    def resource(self) -> Resource:
+        return self.selection.resource
 
-    def add_index(self, name: str, of: Callable[[Obj], Iterable[str]]) -> None:
-        """May be added at any time; adding the same function again under the same name changes nothing."""
-        raise NotImplementedError
-
-    def by_index(self, name: str, value: str) -> list[Obj]:
-        raise NotImplementedError
-
-    def subscribe(self, handler: Handler) -> Callable[[], None]:
-        """Call `handler(old, new)` for every change, after replaying what is there as (None, obj). Sync, never blocks."""
-        raise NotImplementedError
-
-    def observe(self, obj: Obj) -> None:
-        """Put the answer of one's own write into the copy, unless it already holds something newer."""
-        raise NotImplementedError
+    @property
+    def synced(self) -> bool:
+        """Whether the copy has been complete once; it stays so through outages, growing old instead of empty."""
+        return self._listed.is_set()
 
     async def wait_synced(self) -> None:
-        raise NotImplementedError
+        await self._listed.wait()
+
+    async def run(self, kube: Kube, *, outlook: Outlook, silence: float) -> None:
+        """Keep the copy current until cancelled; `Informers` does this."""
+        await Reflector(kube, self.selection, self, listed=self._listed, outlook=outlook, silence=silence).run()
 
 
 class Informers:
-    def __init__(self, kube: Kube) -> None:
-        raise NotImplementedError
+    """The informers of one process, over one connection."""
+
+    def __init__(self, kube: Kube, *, silence: float = SILENCE_SECONDS) -> None:
+        """`silence` is how many seconds a watch may say nothing before it is opened anew."""
+        self._kube = kube
+        self._silence = silence
+        self._outlook = Outlook(kube.server)
+        self._informers: dict[Selection, Informer] = {}
+        self._tasks: TaskGroup | None = None
 
     def of(
         self,
@@ -55,14 +63,43 @@ class Informers:
         field_selector: str = "",
         keep: Transform | None = None,
     ) -> Informer:
-        raise NotImplementedError
+        """The informer of that selection, made at the first call, before or after `run`.
+
+        `keep` takes an object as it arrives and returns what is worth memory. There is one copy for everybody, so all
+        who ask must agree on it: another `keep` for a selection that exists is a ValueError.
+        """
+        selection = Selection(resource, namespace, label_selector, field_selector)
+        informer = self._informers.get(selection)
+        if informer is None:
+            informer = self._informers[selection] = Informer(selection, keep=keep)
+            self._start(informer)
+        elif informer.keep is not keep:
+            raise ValueError(f"{selection} is informed of already, with another idea of what to keep")
+        return informer
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        raise NotImplementedError
+        """Run every watch, also of informers asked for later, until cancelled."""
+        async with anyio.create_task_group() as self._tasks:
+            try:
+                for informer in self._informers.values():
+                    self._start(informer)
+                task_status.started()
+                await anyio.sleep_forever()
+            finally:
+                self._tasks = None
 
     async def wait_synced(self, *informers: Informer) -> None:
-        raise NotImplementedError
+        """Until those informers, or all that exist, have been complete once."""
+        for informer in informers or (*self._informers.values(),):
+            await informer.wait_synced()
 
     @property
     def synced(self) -> bool:
-        raise NotImplementedError
+        return all(informer.synced for informer in self._informers.values())
+
+    def _start(self, informer: Informer) -> None:
+        if self._tasks is not None:
+            self._tasks.start_soon(self._run, informer, name=f"watch {informer.selection}")
+
+    async def _run(self, informer: Informer) -> None:
+        await informer.run(self._kube, outlook=self._outlook, silence=self._silence)

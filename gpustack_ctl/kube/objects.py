@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 Obj = dict[str, Any]
+Objs = list[Obj]
 
 
 def name_of(obj: Obj) -> str:

@@ -1,0 +1,145 @@
+"""Who we are to which server: configuration, and credentials that stay fresh.
+
+kubernetes-asyncio reads kubeconfig files (client certificates, tokens, token files, exec plugins, OIDC) and service
+accounts. What it leaves open is the life after start: a token that the server stops accepting is read anew, once for
+all the requests that met the refusal, and a plugin that hands out certificates gets a new session for them.
+"""
+
+import os
+from pathlib import Path
+from typing import Any, Self
+
+import aiohttp
+import anyio
+import yaml
+
+from gpustack_ctl.kube._lean import ConfigException, Configuration, RESTClient, config
+from gpustack_ctl.kube.errors import BadKubeconfig
+
+_DEFAULT = "~/.kube/config"
+
+
+class Credentials:
+    """A session to one server, and the authorization that its requests carry."""
+
+    def __init__(self, files: str | None, context: str | None) -> None:
+        self._files = files
+        self._context = context
+        self._configuration: Any = None
+        self._rest: Any = None
+        self._retired: list[Any] = []
+        self._renewing = anyio.Lock()
+        self.generation = 0
+        self.user = "this service account" if files is None else "this user"
+
+    @classmethod
+    async def load(cls, *, kubeconfig: str | None = None, context: str | None = None) -> Self:
+        """From `kubeconfig`, else ``$KUBECONFIG``, else ``~/.kube/config``, else this Pod's service account."""
+        credentials = cls(_find(kubeconfig, context), context)
+        await credentials._read()
+        return credentials
+
+    @property
+    def server(self) -> str:
+        host: str = self._configuration.host
+        return host
+
+    @property
+    def session(self) -> aiohttp.ClientSession:
+        session: aiohttp.ClientSession = self._rest.pool_manager
+        return session
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What each request of this session needs to be told: the proxy, and the name its certificate must carry."""
+        options: dict[str, Any] = {}
+        if self._rest.proxy:
+            options |= {"proxy": self._rest.proxy, "proxy_headers": self._rest.proxy_headers}
+        if self._rest.server_hostname:
+            options["server_hostname"] = self._rest.server_hostname
+        return options
+
+    async def authorization(self) -> str | None:
+        """The Authorization header; a service account's token file is read again as it is rotated."""
+        token: str | None = await self._configuration.get_api_key_with_prefix("BearerToken")
+        return token
+
+    async def renew(self, generation: int) -> bool:
+        """Read everything again after a refusal; False when somebody already did since `generation`, or it failed."""
+        async with self._renewing:
+            if generation != self.generation:
+                return True
+            self.generation += 1
+            before = (await self.authorization(), self._configuration.cert_file, self._configuration.key_file)
+            try:
+                await self._read()
+            except BadKubeconfig:
+                return False
+            return before != (await self.authorization(), self._configuration.cert_file, self._configuration.key_file)
+
+    async def close(self) -> None:
+        for rest in (*self._retired, self._rest):
+            if rest is not None:
+                await rest.close()
+
+    async def _read(self) -> None:
+        fresh = Configuration()
+        try:
+            if self._files is None:
+                config.load_incluster_config(client_configuration=fresh)
+            else:
+                loader = await config.load_kube_config(self._files, self._context, client_configuration=fresh)
+                self.user = _user_of(loader.current_context) or self.user
+        except (ConfigException, OSError, ValueError, TypeError, AttributeError, yaml.YAMLError) as error:
+            raise BadKubeconfig(_advice(self._files, error)) from error
+        old, self._configuration = self._configuration, fresh
+        if old is not None and _tls(old) == _tls(fresh):
+            return
+        if self._rest is not None:
+            self._retired.append(self._rest)
+        try:
+            self._rest = RESTClient(fresh)
+        except (OSError, ValueError) as error:
+            raise BadKubeconfig(_advice(self._files, error)) from error
+
+
+def _find(kubeconfig: str | None, context: str | None) -> str | None:
+    """The kubeconfig files to read, or None for the service account of the Pod we run in."""
+    if kubeconfig is not None:
+        if not Path(kubeconfig).expanduser().is_file():
+            raise BadKubeconfig(f"kubeconfig {kubeconfig}: no such file")
+        return kubeconfig
+    if named := os.environ.get("KUBECONFIG"):
+        if not any(Path(file).expanduser().is_file() for file in named.split(os.pathsep) if file):
+            raise BadKubeconfig(f"KUBECONFIG={named}: no such file")
+        return named
+    if Path(_DEFAULT).expanduser().is_file():
+        return _DEFAULT
+    if "KUBERNETES_SERVICE_HOST" in os.environ and context is None:
+        return None
+    raise BadKubeconfig(
+        f"no cluster is configured: there is no --kubeconfig, no KUBECONFIG, no {_DEFAULT}, and this is not a Pod"
+    )
+
+
+def _advice(files: str | None, error: Exception) -> str:
+    if files is None:
+        return f"this Pod's service account cannot be used: {error}"
+    if isinstance(error, (TypeError, AttributeError)):
+        return f"kubeconfig {files} is not a kubeconfig: clusters, users, contexts and current-context are expected"
+    return f"kubeconfig {files}: {error}"
+
+
+def _user_of(context: Any) -> str:
+    named = (context or {}).get("context") or {}
+    return str(named.get("user") or "")
+
+
+def _tls(configuration: Any) -> tuple[Any, ...]:
+    return (
+        configuration.host,
+        configuration.ssl_ca_cert,
+        configuration.cert_file,
+        configuration.key_file,
+        configuration.proxy,
+    )
