@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 from typing import Any
 
-from gpustack_ctl.accel.units import M, SHARE_UNITS
+from gpustack_ctl.accel.units import SHARE_UNITS, M
 
 
 class Family(StrEnum):
@@ -187,8 +187,8 @@ def manufacturers(env: Mapping[str, str] | None = None) -> Manufacturers:
 def published_profile(manufacturer: Manufacturer, name: str) -> str | None:
     """How a partition profile is spelt in a resource key; None when it cannot be part of one.
 
-    Two numbers written without a separator get a dot (`4g48gb` → `4g.48gb`). A name that Kubernetes would refuse inside a
-    key (`1g.10gb+me`) is not published at all: rewriting it could make two profiles one.
+    Two numbers written without a separator get a dot (`4g48gb` → `4g.48gb`). A name that Kubernetes would refuse inside
+    a key (`1g.10gb+me`) is not published at all: rewriting it could make two profiles one.
     """
     spelt = _TWO_NUMBERS.sub(r"\1.\2", name)
     segment = manufacturer.key_for(KeyKind.PROFILE, spelt).rpartition("/")[2]
@@ -198,8 +198,8 @@ def published_profile(manufacturer: Manufacturer, name: str) -> str | None:
 def transformations(table: Manufacturers) -> list[dict[str, Any]]:
     """How Kueue turns each vendor's requests into credits: `resources.transformations` of its configuration.
 
-    Bare `.sliced` and `.partitioned` tokens, percentages, MiB and profile keys cost nothing themselves; the units that the
-    Pod webhook folds from them do.
+    Bare `.sliced` and `.partitioned` tokens, percentages, MiB and profile keys cost nothing themselves, so they are not
+    listed: what the Pod webhook folds from them does.
     """
     prices = {KeyKind.WHOLE: M, KeyKind.SHARED: SHARE_UNITS, KeyKind.SLICED_UNITS: 1, KeyKind.PARTITIONED_UNITS: 1}
     return [

@@ -1,7 +1,8 @@
 """The fold: what the Pod webhook writes into a Pod before Kueue looks at it.
 
 Kueue multiplies and adds; it cannot divide a memory demand by a card's VRAM. So the webhook does, once, and leaves the
-result as `.units` keys. It also pins a request for several shares to nodes that have that many cards.
+result as `.units` keys. It also pins a request for several shares to nodes that have that many cards, because a node's
+ten tokens per card would let two cards pass for ten.
 """
 
 from __future__ import annotations
@@ -10,14 +11,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpustack_ctl.accel.families import Manufacturers
-from gpustack_ctl.accel.field_errors import FieldError
-from gpustack_ctl.accel.requests import Pool
+from gpustack_ctl.accel import labels
+from gpustack_ctl.accel.claims import ContainerClaims, claims_of
+from gpustack_ctl.accel.families import Family, KeyKind, Manufacturers
+from gpustack_ctl.accel.field_errors import FieldError, required
+from gpustack_ctl.accel.pools import Pool
+from gpustack_ctl.accel.requests import ContainerDemand, Reading
 
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """The outcome: `spec` is None when nothing had to change; `errors` say what could not be computed, and stop the Pod."""
+    """The outcome: `spec` is None when nothing had to change; `errors` are what could not be computed *yet*.
+
+    A request that is simply wrong is left as it is, for the rules to refuse with all its faults together.
+    """
 
     spec: dict[str, Any] | None = None
     errors: tuple[FieldError, ...] = ()
@@ -26,7 +33,82 @@ class Fold:
 def fold(pod_spec: Mapping[str, Any], *, table: Manufacturers, pool: Pool | None, queue: str, at: str = "spec") -> Fold:
     """The Pod spec with derived keys and the card-count pin written in. Leaves its argument alone; idempotent.
 
-    `queue` is the Pod's queue-name, for the message when the pool behind it is not known; `at` is where the spec stands in
-    its object (`spec.template.spec` for a Job).
+    `queue` is the Pod's queue-name, for the message when the pool behind it is not known; `at` is where the spec stands
+    in its object (`spec.template.spec` for a Job).
     """
-    raise NotImplementedError
+    reading = Reading(claims_of(pod_spec, table=table, at=at), pool=pool, queue=queue)
+    pin_errors = card_count_errors(reading, at=at)
+    errors = tuple(error for error in (*reading.errors, *pin_errors) if error.retryable)
+    folded = dict(pod_spec)
+    for container, demand in reading.demands:
+        if derived := derived_keys(container, demand, table):
+            _write(folded, container, derived)
+    if cards := _cards_to_pin(reading):
+        _pin(folded, pool, cards)
+    return Fold(None if folded == pod_spec else folded, errors)
+
+
+def derived_keys(container: ContainerClaims, demand: ContainerDemand, table: Manufacturers) -> dict[str, str]:
+    """The keys that follow from one container's demand; the client's own `.units` are always overruled."""
+    row = table.by_key[demand.manufacturer]
+    if demand.family is Family.PARTITIONED:
+        return {row.key_for(KeyKind.PARTITIONED_UNITS): str(demand.units)}
+    if demand.family is not Family.SLICED:
+        return {}
+    derived = {row.key_for(KeyKind.SLICED_UNITS): str(demand.units)}
+    if container.of(row, KeyKind.CORES_PERCENTAGE) is None:
+        derived[row.key_for(KeyKind.CORES_PERCENTAGE)] = str(demand.cores_percentage)
+    return derived
+
+
+def card_count_errors(reading: Reading, *, at: str) -> list[FieldError]:
+    """Several shares need nodes with several cards of the pool's model; which model that is must be known."""
+    if not _cards_to_pin(reading) or (reading.pool and reading.pool.akey):
+        return []
+    reason = (
+        f'several shares are placed by the accelerator model behind queue "{reading.queue}", and no InstanceType names it'
+        " yet; try again in a moment, or ask for one share"
+    )
+    return [required(f"{at}.affinity.nodeAffinity", reason, retryable=True)]
+
+
+def _cards_to_pin(reading: Reading) -> int:
+    """The most distinct cards any one container shares; zero when one card is enough for each."""
+    most = max((demand.cards for _, demand in reading.demands if demand.family is Family.SHARED), default=0)
+    return most if most > 1 else 0
+
+
+def _write(spec: dict[str, Any], container: ContainerClaims, derived: Mapping[str, str]) -> None:
+    """Extended resources are not overcommitted, so what is derived goes into limits and requests alike."""
+    containers = list(spec[container.section])
+    old = containers[container.index]
+    resources = dict(old["resources"])
+    for side in ("limits", "requests"):
+        resources[side] = {**(resources.get(side) or {}), **derived}
+    containers[container.index] = {**old, "resources": resources}
+    spec[container.section] = containers
+
+
+def _pin(spec: dict[str, Any], pool: Pool | None, cards: int) -> None:
+    if pool is None or pool.akey is None:
+        return
+    wanted = {"key": labels.accelerator(pool.akey, "count"), "operator": "Gt", "values": [str(cards - 1)]}
+    affinity = dict(spec.get("affinity") or {})
+    node = dict(affinity.get("nodeAffinity") or {})
+    rule = dict(node.get(_REQUIRED) or {})
+    # Terms are alternatives, so the pin must stand in each of them.
+    rule["nodeSelectorTerms"] = [_anded(term, wanted) for term in rule.get("nodeSelectorTerms") or ()] or [
+        {"matchExpressions": [wanted]}
+    ]
+    spec["affinity"] = {**affinity, "nodeAffinity": {**node, _REQUIRED: rule}}
+
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def _anded(term: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+    expressions = term.get("matchExpressions") or []
+    # A term without any requirement matches no node. Given one, it would begin to.
+    if wanted in expressions or not (expressions or term.get("matchFields")):
+        return term
+    return {**term, "matchExpressions": [*expressions, wanted]}

@@ -29,7 +29,7 @@ def fnv64(text: str) -> str:
 
 
 def group_id(product: str, manufacturer: str, *, memory_mib: int | None = None) -> str:
-    """The id of a model: its product name in lower case, without a leading manufacturer, dashes for what a name cannot hold.
+    """The id of a model: its product name in lower case, without a leading manufacturer, with dashes between words.
 
     `memory_mib` is given only where models of one product must be told apart by VRAM.
     """
@@ -85,7 +85,7 @@ def topology_name(profile: str) -> str:
 
 
 def object_name(name: str) -> str:
-    """`name` as the name of a Kubernetes object: valid next to every dot, and a hash for its end where it is too long."""
+    """`name` fit for a Kubernetes object: valid next to every dot, and ending in a hash where it would be too long."""
     return _bounded(_AROUND_DOT.sub(".", name), _NAME_LIMIT)
 
 

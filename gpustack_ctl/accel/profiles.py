@@ -1,7 +1,7 @@
 """Topology profiles: the shape of the hierarchy that a node is labelled with.
 
-Kueue places by topology only where every node of a flavor fills the same levels. Nodes are therefore told apart by which
-levels they fill, not by the values: the longest prefix of the configured levels, always ending in the hostname.
+Kueue places by topology only where every node of a flavor fills the same levels. Nodes are therefore told apart by
+which levels they fill, not by the values: the longest prefix of the configured levels, always ending in the hostname.
 """
 
 from __future__ import annotations

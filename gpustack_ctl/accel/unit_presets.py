@@ -1,7 +1,7 @@
 """Unit presets: how much CPU and memory comes with one accelerator of a known product.
 
-Data, with one matching rule. Derived InstanceTypes are stamped with it at birth; an administrator who wants other figures
-makes a type of their own.
+Data, with one matching rule. Derived InstanceTypes are stamped with it at birth; an administrator who wants other
+figures makes a type of their own.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 A whole accelerator is worth `M` units. M is 2^9·5^5, so one percent, one share and one of 512 visibility tokens are all
 whole numbers, and no fold ever needs a fraction. Folds round down: a request never costs more than it says.
 
-Quantities arrive as Kubernetes writes them (`2`, `1Ki`, `50e0`). They are read by value, exactly, and only whole numbers
-that fit an int64 come out; everything else is a `QuantityError` with a reason fit for a person.
+Quantities arrive as Kubernetes writes them (`2`, `1Ki`, `50e0`). They are read by value, exactly, and only whole
+numbers that fit an int64 come out; everything else is a `QuantityError` with a reason fit for a person.
 """
 
 from __future__ import annotations
