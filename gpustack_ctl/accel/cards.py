@@ -8,6 +8,7 @@ order that everything printed, packed or published follows: manufacturer, then m
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -79,7 +80,7 @@ class Card:
 class Holding:
     """One container's claim on one card: its units and, for a partition, the profile and its intervals.
 
-    ``opaque`` marks a claim inferred from a record nobody could read: it takes the whole card, and is not an overcharge.
+    ``opaque`` marks a claim inferred from a record nobody could read: it takes the whole card and overcharges nobody.
     """
 
     pod: PodKey
@@ -92,15 +93,24 @@ class Holding:
 
 
 @dataclass(frozen=True, slots=True)
-class CardState:
-    """A card with its holdings. Build with ``state_of``; derived figures are computed once, there."""
+class Occupancy(ABC):
+    """How far a card is taken, in figures: what views and capacities are made of.
+
+    There are two sources, the holdings themselves (``CardState``) and the figures that an agent published.
+    """
 
     card: Card
-    holdings: tuple[Holding, ...]
     mode: Mode
     charged: int
     slices: int
-    occupied: int
+
+    @abstractmethod
+    def remaining_profiles(self) -> Mapping[str, int]:
+        """Free placements of every profile that the card offers, zeros included."""
+
+    @abstractmethod
+    def allocated_profiles(self) -> Mapping[str, int]:
+        """Partitions held, by profile."""
 
     @property
     def allocated(self) -> int:
@@ -138,6 +148,14 @@ class CardState:
         """Whether one more slice of that many units has its units and its slot."""
         return self.slots_free > 0 and (self.free or self.mode is Mode.SLICED) and units <= self.remaining
 
+
+@dataclass(frozen=True, slots=True)
+class CardState(Occupancy):
+    """A card with its holdings. Build it with ``state_of``, which works the figures out once."""
+
+    holdings: tuple[Holding, ...]
+    occupied: int
+
     def free_placements(self, profile: str) -> tuple[Placement, ...]:
         """The profile's legal placements that overlap nothing occupied."""
         known = self.card.profile(profile)
@@ -165,12 +183,16 @@ class CardState:
 
 
 def state_of(card: Card, holdings: Sequence[Holding] = ()) -> CardState:
-    """A card's state from its holdings. Where modes conflict the strictest wins: exclusive before shared before sliced."""
-    raise NotImplementedError
-
-
-def _occupation(state: CardState) -> str:
-    raise NotImplementedError
+    """A card's state from its holdings. Where modes conflict the strictest wins: exclusive, shared, then sliced."""
+    charged = slices = occupied = 0
+    mode = Mode.NONE
+    for holding in holdings:
+        charged += holding.units
+        slices += holding.mode is Mode.SLICED
+        occupied |= _slices_held(card, holding)
+        if mode is Mode.NONE or holding.mode < mode:
+            mode = holding.mode
+    return CardState(card, mode, charged, slices, tuple(holdings), occupied)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,29 +206,113 @@ class NodeCards:
     node: str
     states: tuple[CardState, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
+    _position: Mapping[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_position", {state.card.id: at for at, state in enumerate(self.states)})
 
     def get(self, card_id: str) -> CardState | None:
         """The state of the card of that id."""
-        raise NotImplementedError
+        at = self._position.get(card_id)
+        return None if at is None else self.states[at]
 
     def of(self, akey: str) -> tuple[CardState, ...]:
         """The states of one model's cards."""
-        raise NotImplementedError
+        return tuple(state for state in self.states if state.card.akey == akey)
 
     def with_holding(self, card_id: str, holding: Holding) -> NodeCards:
         """The node once the holding is on that card; unchanged when it has no such card."""
-        raise NotImplementedError
+        at = self._position.get(card_id)
+        if at is None:
+            return self
+        changed = self.states[at].with_holding(holding)
+        return NodeCards(self.node, (*self.states[:at], changed, *self.states[at + 1 :]), self.counts)
 
     def without(self, pod_uid: str, container: str | None = None) -> NodeCards:
         """The node as if that container, or that whole Pod, held nothing: a retry is not charged for itself."""
-        raise NotImplementedError
+
+        def others(holding: Holding) -> bool:
+            return holding.pod.uid != pod_uid or container not in (None, holding.container)
+
+        kept = tuple(state_of(state.card, tuple(filter(others, state.holdings))) for state in self.states)
+        return NodeCards(self.node, kept, self.counts)
 
 
 def cards_of(spec: Mapping[str, Any]) -> tuple[Card, ...]:
-    """The cards that a ``Devices.spec`` describes, in canonical order. Unreadable parts describe no card."""
-    raise NotImplementedError
+    """The cards that a ``Devices.spec`` describes, in canonical order."""
+    return canonical(
+        _card(group, accelerator)
+        for group in spec.get("groups") or ()
+        for accelerator in group.get("accelerators") or ()
+    )
 
 
 def canonical(cards: Iterable[Card]) -> tuple[Card, ...]:
     """Cards by manufacturer, then model by its first index, then index."""
-    raise NotImplementedError
+    cards = tuple(cards)
+    first: dict[str, int] = {}
+    for card in cards:
+        first[card.akey] = min(card.index, first.get(card.akey, card.index))
+    return tuple(sorted(cards, key=lambda card: (card.manufacturer, first[card.akey], card.group, card.index, card.id)))
+
+
+def _card(group: Mapping[str, Any], accelerator: Mapping[str, Any]) -> Card:
+    status = accelerator.get("status") or {}
+    logical = status.get("logicalSliced") or {}
+    physical = status.get("physicalSliced") or {}
+    return Card(
+        id=accelerator["id"],
+        index=accelerator["index"],
+        group=group["id"],
+        manufacturer=group["manufacturer"],
+        memory_mib=group.get("memory") or 0,
+        numa=_first_number((accelerator.get("topology") or {}).get("numaAffinity")),
+        healthy=not status.get("unhealthy"),
+        slots=logical.get("count") or 0,
+        cores_overcommit=bool(logical.get("coresPercentageOvercommit")),
+        partition_count=physical.get("count") or 0,
+        profiles=tuple(_profile(profile) for profile in physical.get("profiles") or ()),
+    )
+
+
+def _profile(profile: Mapping[str, Any]) -> Profile:
+    placements = tuple(Placement(place["start"], place["length"]) for place in profile.get("placements") or ())
+    return Profile(
+        name=profile["name"],
+        memory_mib=profile.get("memoryMib") or 0,
+        compute_slices=profile.get("computeSlices") or 0,
+        memory_slices=profile.get("memorySlices") or 0,
+        count=profile.get("count") or len(placements),
+        placements=placements,
+    )
+
+
+def _first_number(numbers: object) -> int | None:
+    """The first of a list such as `0-1`; a card close to several NUMA nodes is counted with the first of them."""
+    digits = str(numbers).replace(",", "-").partition("-")[0]
+    return int(digits) if digits.isdecimal() else None
+
+
+def _slices_held(card: Card, holding: Holding) -> int:
+    """The memory slices that a holding occupies; all of them when it names no interval."""
+    if holding.placements:
+        return mask_of(holding.placements)
+    return mask_of(placement for profile in card.profiles for placement in profile.placements)
+
+
+def _occupation(state: CardState) -> str:
+    if not state.card.healthy:
+        return "unhealthy"
+    match state.mode:
+        case Mode.NONE:
+            return "free"
+        case Mode.EXCLUSIVE:
+            return "held whole"
+        case Mode.SHARED:
+            return f"shared {-(-state.allocated // SHARE_UNITS)}/{SHARES}"
+        case Mode.SLICED:
+            full = "" if state.slots_free else f", all {state.card.slots} slots"
+            return f"sliced {-(-state.allocated // PERCENT_UNITS)}%{full}"
+        case Mode.PARTITIONED:
+            held = sorted(state.allocated_profiles().items())
+            return "partitioned " + " ".join(f"{count}×{name}" for name, count in held)

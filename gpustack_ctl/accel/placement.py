@@ -8,14 +8,14 @@ judges cards that somebody else chose, as the kubelet does, and says in plain wo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
-from gpustack_ctl.accel.cards import Card, Holding, NodeCards, PodKey
-from gpustack_ctl.accel.families import Mode
-from gpustack_ctl.accel.geometry import Placement
-from gpustack_ctl.accel.ledger import Entry
+from gpustack_ctl.accel.cards import Card, CardState, Holding, NodeCards, PodKey
+from gpustack_ctl.accel.families import Family, Mode
+from gpustack_ctl.accel.geometry import Placement, best_placement, free_placements, mask_of
+from gpustack_ctl.accel.records import Entry
+from gpustack_ctl.accel.refusals import Cause, Refusal, percent, shortfall
 from gpustack_ctl.accel.requests import ContainerDemand
 
 
@@ -58,35 +58,6 @@ class Choice:
         return (self.placement,) if self.placement else ()
 
 
-class Cause(StrEnum):
-    """Why a claim has no place."""
-
-    UNKNOWN_CARD = "UnknownCard"
-    UNHEALTHY = "Unhealthy"
-    WRONG_POPULATION = "WrongPopulation"
-    WRONG_COUNT = "WrongCount"
-    SAME_CARD_TWICE = "SameCardTwice"
-    HELD = "HeldInAnotherMode"
-    NO_SLOT = "NoSliceSlot"
-    NO_UNITS = "NotEnoughMemory"
-    NO_CARDS = "NotEnoughCards"
-    NO_PARTITIONED_CARD = "NoPartitionedCard"
-    NO_LEDGER = "LedgerNotPublished"
-    PROFILE_UNKNOWN = "ProfileNotOffered"
-    PROFILE_FULL = "ProfileFull"
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a claim has no place, for a program (``cause``) and for a person (``message``)."""
-
-    cause: Cause
-    message: str
-
-    def __str__(self) -> str:
-        return self.message
-
-
 def choose(
     demand: ContainerDemand,
     cards: NodeCards,
@@ -102,22 +73,225 @@ def choose(
     given away last; ``offered`` limits the cards by id (those whose tokens the kubelet offers); ``akey`` limits them to
     one model.
     """
-    raise NotImplementedError
+    mine = _of_demand(demand, cards, akey)
+    able = [
+        state
+        for state in mine
+        if state.card.healthy and state.card.serves(demand.family) and (offered is None or state.card.id in offered)
+    ]
+    others = tuple(avoid)
+    if demand.family is Family.PARTITIONED:
+        chosen = _partitions(demand, able, prefer, others)
+    else:
+        chosen = _whole_or_part(demand, able, prefer, others)
+    if len(chosen) < demand.cards:
+        return shortfall(demand, mine, akey=akey)
+    return tuple(chosen)
 
 
-def check(demand: ContainerDemand, card_ids: Sequence[str], cards: NodeCards) -> Refusal | None:
+def check(
+    demand: ContainerDemand, card_ids: Sequence[str], cards: NodeCards, *, slice_gate: bool = True
+) -> Refusal | None:
     """Judge the cards that the kubelet chose, one id per token. Leave the container's own holdings out of ``cards``.
 
-    For a partition the ids are only a quantity: ``choose`` decides the card.
+    For a partition the ids are only a quantity: ``choose`` decides the card. Without ``slice_gate`` a slice needs
+    neither a slot nor its units.
     """
-    raise NotImplementedError
+    if len(card_ids) != demand.cards:
+        return Refusal(
+            Cause.WRONG_COUNT,
+            f"container {demand.container} asks for {demand.cards} devices, {len(card_ids)} were given",
+        )
+    if demand.family is Family.PARTITIONED:
+        return None
+    seen: set[str] = set()
+    for card_id in card_ids:
+        if refusal := _refuse_card(demand, card_id, cards, slice_gate=slice_gate):
+            return refusal
+        if card_id in seen:
+            asked = f"container {demand.container} asks for {demand.cards} distinct accelerators"
+            return Refusal(Cause.SAME_CARD_TWICE, f"{card_id} was given twice: {asked}")
+        seen.add(card_id)
+    return None
 
 
-def choices(demand: ContainerDemand, card_ids: Sequence[str], cards: NodeCards) -> tuple[Choice, ...]:
+def choices(demand: ContainerDemand, card_ids: Iterable[str], cards: NodeCards) -> tuple[Choice, ...]:
     """Cards that passed ``check`` as choices, to reserve and to record."""
-    raise NotImplementedError
+    states = (cards.get(card_id) for card_id in card_ids)
+    return tuple(_choice(demand, state.card) for state in states if state)
 
 
 def with_choices(cards: NodeCards, pod: PodKey, chosen: Iterable[Choice]) -> NodeCards:
     """The node once the Pod holds what was chosen."""
-    raise NotImplementedError
+    for choice in chosen:
+        cards = cards.with_holding(choice.card.id, choice.holding(pod))
+    return cards
+
+
+def accepts(demand: ContainerDemand, state: CardState) -> bool:
+    """Whether the card has room for one of the claim's parts now: a card, a share, a slice or a partition."""
+    match demand.family:
+        case Family.EXCLUSIVE:
+            return state.free
+        case Family.SHARED:
+            return state.shares_free > 0
+        case Family.SLICED:
+            return state.fits_slice(demand.units)
+        case Family.PARTITIONED:
+            return bool(state.free_placements(demand.profile or ""))
+
+
+def _of_demand(demand: ContainerDemand, cards: NodeCards, akey: str | None) -> list[CardState]:
+    """The cards of the demand's manufacturer, or of the one model."""
+    return [
+        state
+        for state in cards.states
+        if state.card.manufacturer == demand.manufacturer and (akey is None or state.card.akey == akey)
+    ]
+
+
+def _choice(demand: ContainerDemand, card: Card, placement: Placement | None = None) -> Choice:
+    return Choice(demand.container, card, demand.family.mode, demand.units, demand.profile or "", placement)
+
+
+def _whole_or_part(
+    demand: ContainerDemand, able: Iterable[CardState], prefer: Sequence[Planned], avoid: Sequence[Planned]
+) -> list[Choice]:
+    """Distinct cards: the planned ones first, those planned for others last, in between the family's own order."""
+    fitting = [state for state in able if accepts(demand, state)]
+    wanted = {planned.card: at for at, planned in reversed(list(enumerate(prefer)))}
+    spoken_for = {planned.card for planned in avoid}
+    mine = sorted((state for state in fitting if state.card.id in wanted), key=lambda state: wanted[state.card.id])
+    rest = [state for state in fitting if state.card.id not in wanted]
+    ordered = mine[: demand.cards]
+    for group in (
+        [state for state in rest if state.card.id not in spoken_for],
+        [state for state in rest if state.card.id in spoken_for],
+    ):
+        ordered += _packed(demand, group, demand.cards - len(ordered))
+    return [_choice(demand, state.card) for state in ordered]
+
+
+def _packed(demand: ContainerDemand, fitting: Sequence[CardState], wanted: int) -> Sequence[CardState]:
+    """The first ``wanted`` cards in the family's packing order."""
+    match demand.family:
+        case Family.EXCLUSIVE:
+            return _from_one_numa(fitting, wanted)
+        case Family.SHARED:
+            # Cards already shared first. Among them the one with most shares left, so that none fills up early: later
+            # containers then still find as many distinct cards as can be.
+            return sorted(fitting, key=lambda state: (state.free, -state.shares_free))[:wanted]
+        case _:
+            return sorted(fitting, key=lambda state: (state.free, state.remaining))[:wanted]
+
+
+def _from_one_numa(fitting: Sequence[CardState], wanted: int) -> Sequence[CardState]:
+    """Cards of the smallest NUMA node that has them all; else from as few NUMA nodes as possible."""
+    nodes: dict[int, list[CardState]] = {}
+    for state in fitting:
+        nodes.setdefault(_NO_NUMA if state.card.numa is None else state.card.numa, []).append(state)
+    enough = [numa for numa, states in nodes.items() if len(states) >= wanted]
+    if enough:
+        return nodes[min(enough, key=lambda numa: (len(nodes[numa]), numa))][:wanted]
+    largest_first = sorted(nodes, key=lambda numa: (-len(nodes[numa]), numa))
+    return [state for numa in largest_first for state in nodes[numa]][:wanted]
+
+
+_NO_NUMA = -1
+
+
+def _partitions(
+    demand: ContainerDemand, able: Sequence[CardState], prefer: Sequence[Planned], avoid: Sequence[Planned]
+) -> list[Choice]:
+    """One placement per instance: as planned, else on the fullest card, where it spares the larger profiles."""
+    profile = demand.profile or ""
+    occupied = {state.card.id: state.occupied for state in able}
+    cards = {state.card.id: state.card for state in able}
+    spoken_for = dict.fromkeys(occupied, 0)
+    for planned in avoid:
+        if planned.card in cards:
+            spoken_for[planned.card] |= _planned_mask(cards[planned.card], planned)
+    mine = [planned for planned in prefer if planned.card in cards and planned.profile == profile]
+    chosen: list[Choice] = []
+    while len(chosen) < demand.cards:
+        place = _planned_place(mine, cards, occupied) or _fullest_place(profile, cards, occupied, spoken_for)
+        if place is None:
+            return chosen
+        card, placement = place
+        occupied[card.id] |= placement.mask
+        chosen.append(_choice(demand, card, placement))
+    return chosen
+
+
+def _planned_place(
+    mine: list[Planned], cards: Mapping[str, Card], occupied: Mapping[str, int]
+) -> tuple[Card, Placement] | None:
+    """The next planned place that is still free; places that are gone are dropped."""
+    while mine:
+        planned = mine.pop(0)
+        card = cards[planned.card]
+        profile = card.profile(planned.profile)
+        for placement in free_placements(profile, occupied[card.id]) if profile else ():
+            if placement.start == planned.start:
+                return card, placement
+    return None
+
+
+def _fullest_place(
+    name: str, cards: Mapping[str, Card], occupied: Mapping[str, int], spoken_for: Mapping[str, int]
+) -> tuple[Card, Placement] | None:
+    """A place on the fullest card; one that is planned for somebody else only when there is no other."""
+    for others in (spoken_for, dict.fromkeys(occupied, 0)):
+        for card in sorted(cards.values(), key=lambda card: -occupied[card.id].bit_count()):
+            profile = card.profile(name)
+            taken = occupied[card.id] | others[card.id]
+            if profile and (placement := best_placement(profile, card.profiles, taken)):
+                return card, placement
+    return None
+
+
+def _planned_mask(card: Card, planned: Planned) -> int:
+    profile = card.profile(planned.profile)
+    return mask_of(place for place in profile.placements if place.start == planned.start) if profile else 0
+
+
+def _refuse_card(demand: ContainerDemand, card_id: str, cards: NodeCards, *, slice_gate: bool) -> Refusal | None:
+    state = cards.get(card_id)
+    if state is None:
+        return Refusal(Cause.UNKNOWN_CARD, f"{card_id} is not an accelerator of this node")
+    card = state.card
+    if not card.serves(demand.family):
+        what = (
+            "is partitioned" if card.partitioned else "cannot be sliced" if card.whole_capable else "has no partitions"
+        )
+        return Refusal(Cause.WRONG_POPULATION, f"{card_id} {what}: it serves no {demand.family.value} request")
+    if not card.healthy:
+        return Refusal(Cause.UNHEALTHY, f"{card_id} is unhealthy")
+    if not state.free and (state.mode is not demand.family.mode or demand.family is Family.EXCLUSIVE):
+        return Refusal(Cause.HELD, f"{state.describe()} (by {_holders(state)}): {_NEEDS[demand.family]}")
+    if demand.family is Family.SHARED and not state.shares_free:
+        return Refusal(Cause.NO_UNITS, f"{state.describe()} (by {_holders(state)}): no share is left on it")
+    if demand.family is Family.SLICED and slice_gate and not state.slots_free:
+        return Refusal(Cause.NO_SLOT, f"{card_id} hosts {state.slices} of {card.slots} slices: no slot is left on it")
+    if demand.family is Family.SLICED and slice_gate and demand.units > state.remaining:
+        asked, left = percent(demand.units), percent(state.remaining)
+        return Refusal(Cause.NO_UNITS, f"{card_id} has {left} of its memory left, the slice needs {asked}")
+    return None
+
+
+_NEEDS = {
+    Family.EXCLUSIVE: "a whole accelerator must be free",
+    Family.SHARED: "a share needs a free or shared accelerator",
+    Family.SLICED: "a slice needs a free or sliced accelerator",
+    Family.PARTITIONED: "a partition needs a partitioned accelerator",
+}
+
+
+def _holders(state: CardState) -> str:
+    """The Pods on a card, a few by name."""
+    pods = sorted({str(holding.pod) for holding in state.holdings})
+    shown = ", ".join(pods[:_SHOWN])
+    return shown if len(pods) <= _SHOWN else f"{shown} and {len(pods) - _SHOWN} more"
+
+
+_SHOWN = 3

@@ -9,9 +9,14 @@ sibling has taken, and a plan that is missing, stale or forged is simply not fol
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
 
-from gpustack_ctl.accel.ledger import Record
+import orjson
+
 from gpustack_ctl.accel.placement import Choice, Planned
+from gpustack_ctl.accel.records import Entry, Record
 
 PLANNED = "device.gpustack.ai/accelerator.planned"
 """The annotation that holds the plan: on the check's podSetUpdates, then on the Pods."""
@@ -25,19 +30,82 @@ PodPlan = Mapping[str, tuple[Planned, ...]]
 
 def format_plan(pods: Mapping[str, Sequence[Iterable[Choice]]]) -> str | None:
     """The annotation for one PodSet from each node's Pods' choices; None when it would be too long."""
-    raise NotImplementedError
+    written = {"v": _VERSION, "nodes": {node: [_pod(choices) for choices in pods[node]] for node in sorted(pods)}}
+    text = orjson.dumps(written)
+    return text.decode() if len(text) <= PLAN_LIMIT else None
 
 
 def parse_plan(text: str, node: str) -> tuple[PodPlan, ...]:
     """The plan's entries for the node; none at all when the text is not a plan."""
-    raise NotImplementedError
-
-
-def next_entry(entries: Sequence[PodPlan], taken: Iterable[Record]) -> PodPlan | None:
-    """The first entry that none of the siblings' records has taken."""
-    raise NotImplementedError
+    if len(text) > PLAN_LIMIT:
+        return ()
+    return _parse(text, node)
 
 
 def open_entries(entries: Sequence[PodPlan], taken: Iterable[Record]) -> tuple[PodPlan, ...]:
-    """The entries that no sibling's record has taken."""
-    raise NotImplementedError
+    """The entries that no sibling's record has taken, in the plan's order."""
+    left = list(entries)
+    for record in taken:
+        at = next((at for at, entry in enumerate(left) if _took(entry, record)), None)
+        if at is not None:
+            del left[at]
+    return tuple(left)
+
+
+def planned_cards(entries: Iterable[PodPlan]) -> tuple[Planned, ...]:
+    """Every card that the entries set aside, for the allocator's ``avoid``."""
+    return tuple(planned for entry in entries for cards in entry.values() for planned in cards)
+
+
+_VERSION = 1
+
+
+def _pod(choices: Iterable[Choice]) -> dict[str, list[dict[str, Any]]]:
+    containers: dict[str, list[dict[str, Any]]] = {}
+    for choice in choices:
+        containers.setdefault(choice.container, []).append(_card(choice))
+    return containers
+
+
+def _card(choice: Choice) -> dict[str, Any]:
+    if choice.placement is None:
+        return {"id": choice.card.id}
+    return {"id": choice.card.id, "profile": choice.profile, "start": choice.placement.start}
+
+
+@lru_cache(maxsize=1024)
+def _parse(text: str, node: str) -> tuple[PodPlan, ...]:
+    try:
+        written = orjson.loads(text)
+        if written["v"] != _VERSION:
+            return ()
+        return tuple(
+            MappingProxyType({name: tuple(map(_planned, cards)) for name, cards in entry.items()})
+            for entry in written["nodes"].get(node, ())
+        )
+    except (AttributeError, KeyError, TypeError, ValueError):
+        # A plan is only a hint, and anybody may have written this one: what cannot be read is not followed.
+        return ()
+
+
+def _planned(card: Mapping[str, Any]) -> Planned:
+    profile, start = card.get("profile", ""), card.get("start")
+    if not isinstance(card["id"], str) or not isinstance(profile, str) or not isinstance(start, int | None):
+        raise TypeError("not a planned card")
+    return Planned(card["id"], profile, start)
+
+
+def _took(entry: PodPlan, record: Record) -> bool:
+    """Whether the record holds exactly the entry's cards, container by container."""
+    return all(
+        sorted(_key(planned) for planned in cards) == sorted(_held(held) for held in record.get(name, ()))
+        for name, cards in entry.items()
+    )
+
+
+def _key(planned: Planned) -> tuple[str, str, int]:
+    return planned.card, planned.profile, -1 if planned.start is None else planned.start
+
+
+def _held(entry: Entry) -> tuple[str, str, int]:
+    return entry.id, entry.profile, entry.placements[0].start if entry.placements else -1

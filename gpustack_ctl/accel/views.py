@@ -10,11 +10,13 @@ of the pool.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from gpustack_ctl.accel.cards import CardState
+from gpustack_ctl.accel.cards import Occupancy
+from gpustack_ctl.accel.units import SHARES
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +64,21 @@ class FourViews:
 
     def status(self) -> dict[str, Any]:
         """The ``accelerator…`` fields of ``InstanceType.status``."""
-        raise NotImplementedError
+        return {
+            "accelerator": self.exclusive.status(),
+            "acceleratorShared": self.shared.status(),
+            "acceleratorSliced": self.sliced.status(),
+            "acceleratorPartitioned": {
+                **self.partitioned.status(),
+                "allocatedProfiles": _listed(self.allocated_profiles),
+                "remainingProfiles": _listed(self.remaining_profiles),
+            },
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class NodeContribution:
-    """What one node adds to a pool's views."""
+    """What one node adds to a pool's views; ``remaining_profiles`` lists every profile offered, at zero too."""
 
     whole: int = 0
     whole_free: int = 0
@@ -82,18 +93,120 @@ class NodeContribution:
     remaining_profiles: Mapping[str, int] = field(default_factory=dict)
 
 
-def contribution(states: Iterable[CardState]) -> NodeContribution:
-    """What one node's cards of the pool's model add. Give it only the cards of that model."""
-    raise NotImplementedError
+def contribution(cards: Iterable[Occupancy]) -> NodeContribution:
+    """What one node's cards of the pool's model add. Give it only the cards of that model.
+
+    Capacity counts every card; what remains counts healthy ones.
+    """
+    whole = whole_free = shares_free = shared_cards_free = sliceable = percent_free = percent_freest = 0
+    partitioned: list[Occupancy] = []
+    for occupancy in cards:
+        card = occupancy.card
+        if card.partitioned:
+            partitioned.append(occupancy)
+            continue
+        whole += 1
+        sliceable += card.slots > 0
+        if not card.healthy:
+            continue
+        whole_free += occupancy.free
+        shares = occupancy.shares_free
+        shares_free += shares
+        shared_cards_free += shares > 0
+        percent = occupancy.percent_free
+        percent_free += percent
+        percent_freest = max(percent_freest, percent)
+    figures = (whole, whole_free, shares_free, shared_cards_free, sliceable, percent_free, percent_freest)
+    return NodeContribution(*figures, *_partitions(partitioned))
 
 
 class PoolViews:
     """The views of one pool, kept per node: ``update`` costs one node, ``views`` a handful of sums."""
 
+    def __init__(self) -> None:
+        self._nodes: dict[str, NodeContribution] = {}
+        self._sums = dict.fromkeys(_SUMMED, 0)
+        self._allocated: Counter[str] = Counter()
+        self._remaining: Counter[str] = Counter()
+        self._offered: Counter[str] = Counter()
+        self._most = {name: Counter[int]() for name in _MOST}
+
     def update(self, node: str, contributed: NodeContribution | None) -> bool:
         """Take a node's new contribution, or None when it left the pool; says whether anything changed."""
-        raise NotImplementedError
+        before = self._nodes.get(node)
+        if before == contributed:
+            return False
+        if before is not None:
+            del self._nodes[node]
+            self._add(before, -1)
+        if contributed is not None:
+            self._nodes[node] = contributed
+            self._add(contributed, 1)
+        return True
+
+    @property
+    def nodes(self) -> Iterable[str]:
+        """The nodes that contribute."""
+        return self._nodes.keys()
 
     def views(self) -> FourViews:
         """The four views now."""
-        raise NotImplementedError
+        sums, most = self._sums, {name: max(counted, default=0) for name, counted in self._most.items()}
+        partitions_free = sums["partitions_free"]
+        return FourViews(
+            exclusive=View(most["whole_free"], sums["whole_free"], sums["whole"]),
+            shared=View(most["shared_cards_free"], sums["shares_free"], sums["whole"] * SHARES),
+            sliced=View(most["percent_freest"], sums["percent_free"], sums["sliceable"] * 100),
+            partitioned=View(int(partitions_free > 0), partitions_free, sums["partitions"]),
+            allocated_profiles={name: self._allocated[name] for name in sorted(self._allocated)},
+            remaining_profiles={name: self._remaining[name] for name in sorted(self._offered)},
+        )
+
+    def _add(self, contributed: NodeContribution, sign: int) -> None:
+        for name in _SUMMED:
+            self._sums[name] += sign * getattr(contributed, name)
+        for name in _MOST:
+            _count(self._most[name], getattr(contributed, name), sign)
+        for profile, held in contributed.allocated_profiles.items():
+            _count(self._allocated, profile, sign * held)
+        for profile, left in contributed.remaining_profiles.items():
+            self._remaining[profile] += sign * left
+            _count(self._offered, profile, sign)
+
+
+_SUMMED = ("whole", "whole_free", "shares_free", "sliceable", "percent_free", "partitions", "partitions_free")
+
+#: Figures of which the pool's largest counts; kept as a tally, so that losing the largest needs no second look.
+_MOST = ("whole_free", "shared_cards_free", "percent_freest")
+
+_Counted = TypeVar("_Counted", str, int)
+
+
+def _count(tally: Counter[_Counted], of: _Counted, by: int) -> None:
+    tally[of] += by
+    if not tally[of]:
+        del tally[of]
+
+
+def _partitions(partitioned: Iterable[Occupancy]) -> tuple[int, int, Mapping[str, int], Mapping[str, int]]:
+    """Instances that the cards hold when empty and those they can still hold; held and left by profile."""
+    ceiling = free = 0
+    allocated: dict[str, int] = {}
+    remaining: dict[str, int] = {}
+    for occupancy in partitioned:
+        ceiling += max((profile.count for profile in occupancy.card.profiles), default=0)
+        for profile, held in occupancy.allocated_profiles().items():
+            allocated[profile] = allocated.get(profile, 0) + held
+        left = occupancy.remaining_profiles() if occupancy.card.healthy else dict.fromkeys(_offered(occupancy), 0)
+        free += max(left.values(), default=0)
+        for profile, count in left.items():
+            remaining[profile] = remaining.get(profile, 0) + count
+    return ceiling, free, allocated, remaining
+
+
+def _offered(occupancy: Occupancy) -> list[str]:
+    return [profile.name for profile in occupancy.card.profiles]
+
+
+def _listed(counts: Mapping[str, int]) -> list[dict[str, Any]]:
+    return [{"name": name, "count": counts[name]} for name in sorted(counts)]
