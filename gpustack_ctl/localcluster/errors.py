@@ -11,3 +11,12 @@ class LocalClusterError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message}\n{self.remedy}" if self.remedy else self.message
+
+
+def first_error(error: BaseException) -> LocalClusterError | None:
+    """The local cluster's error inside whatever a task group raised, if it holds one."""
+    if isinstance(error, LocalClusterError):
+        return error
+    if isinstance(error, BaseExceptionGroup):
+        return next(filter(None, map(first_error, error.exceptions)), None)
+    return None

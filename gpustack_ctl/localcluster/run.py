@@ -1,0 +1,193 @@
+"""One run of a cluster: its directory, and the record of every program that was started in it.
+
+The record is on disk before a program can be forgotten: whoever comes next (`local down`, a second `local up`, a test
+that was killed) ends exactly what this run started, and nothing else.
+"""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import orjson
+
+from gpustack_ctl.localcluster.errors import LocalClusterError
+from gpustack_ctl.localcluster.health import Health
+from gpustack_ctl.localcluster.pki import Authority
+from gpustack_ctl.localcluster.processes import Pid, gone, spawn, tail
+
+_LONGEST_DIRECTORY = 60
+"""A Unix socket's path holds 107 bytes, and the kubelet's sockets lie some 45 below the run directory."""
+
+_POLL = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """How to start a program, and the URL that answers once it is ready (``unix://``: accepts connections)."""
+
+    name: str
+    argv: tuple[str, ...]
+    probe: str
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Run:
+    """The run in ``directory``."""
+
+    directory: Path
+    server: str = ""
+    die_with_parent: bool = False
+    programs: dict[str, Program] = field(default_factory=dict)
+    pids: dict[str, Pid] = field(default_factory=dict)
+    leftovers: list[str] = field(default_factory=list)
+    """Directories outside the run that it made: removed when it ends, deepest first, if they are empty."""
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.directory / "kubeconfig"
+
+    @property
+    def authority(self) -> Authority:
+        return Authority(self.directory / "pki")
+
+    def log(self, program: str) -> Path:
+        return self.directory / "logs" / f"{program}.log"
+
+    @property
+    def whole(self) -> bool:
+        return bool(self.pids) and all(pid.alive for pid in self.pids.values())
+
+    async def start(self, program: Program, *, seconds: float = 60) -> None:
+        """Start a program and return once it is ready."""
+        self.launch(program)
+        await self.ready(program.name, seconds=seconds)
+
+    def launch(self, program: Program) -> Pid:
+        argv = (*_DIES_WITH_PARENT, *program.argv) if self.die_with_parent else program.argv
+        pid = spawn(argv, log=self.log(program.name), env=program.env)
+        self.programs[program.name] = program
+        self.pids[program.name] = pid
+        self.save()
+        return pid
+
+    async def ready(self, name: str, *, seconds: float = 60) -> None:
+        """Return once a launched program answers; it may also end, or take too long."""
+        pid, probe = self.pids[name], self.programs[name].probe
+        async with Health(self.authority) as health:
+            with anyio.move_on_after(seconds):
+                while not await health.answers(probe):
+                    if not pid.alive:
+                        raise LocalClusterError(f"{name} ended while it was starting:\n{tail(self.log(name))}")
+                    await anyio.sleep(_POLL)
+                return
+        raise LocalClusterError(f"{name} is not ready after {seconds:.0f} s:\n{tail(self.log(name))}")
+
+    async def kill(self, name: str) -> None:
+        """SIGKILL, as a fault would have it."""
+        pid = self.pids[self.program(name).name]
+        pid.signal(signal.SIGKILL)
+        await gone(pid)
+
+    def program(self, name: str) -> Program:
+        if name not in self.programs:
+            raise LocalClusterError(f"no program {name!r} here", f"There are: {', '.join(sorted(self.programs))}.")
+        return self.programs[name]
+
+    async def end(self) -> None:
+        """End every program and remove everything but the logs. Their data goes too, so nobody is owed a goodbye."""
+        for pid in self.pids.values():
+            pid.signal(signal.SIGKILL)
+        for pid in self.pids.values():
+            await gone(pid)
+        for path in map(Path, self.leftovers):
+            with contextlib.suppress(OSError):
+                path.rmdir()
+        remove(self.directory)
+
+    def save(self) -> None:
+        record = {
+            "server": self.server,
+            "die_with_parent": self.die_with_parent,
+            "leftovers": self.leftovers,
+            "programs": [
+                {
+                    "name": program.name,
+                    "argv": list(program.argv),
+                    "probe": program.probe,
+                    "env": dict(program.env),
+                    "pid": self.pids[name].number,
+                    "started": self.pids[name].started,
+                }
+                for name, program in self.programs.items()
+            ],
+        }
+        draft = _record(self.directory).with_suffix(".draft")
+        draft.write_bytes(orjson.dumps(record, option=orjson.OPT_INDENT_2))
+        draft.replace(_record(self.directory))
+
+    @classmethod
+    def load(cls, directory: Path) -> "Run | None":
+        """The run recorded in a directory, alive or dead."""
+        try:
+            record: dict[str, Any] = orjson.loads(_record(directory).read_bytes())
+        except FileNotFoundError:
+            return None
+        programs = record["programs"]
+        return cls(
+            directory,
+            server=record["server"],
+            die_with_parent=record["die_with_parent"],
+            leftovers=record["leftovers"],
+            programs={p["name"]: Program(p["name"], tuple(p["argv"]), p["probe"], p["env"]) for p in programs},
+            pids={p["name"]: Pid(p["pid"], p["started"]) for p in programs},
+        )
+
+
+@contextlib.contextmanager
+def exclusive(directory: Path) -> Iterator[None]:
+    """One `up` or `down` at a time in a directory."""
+    if len(os.fsencode(directory)) > _LONGEST_DIRECTORY:
+        raise LocalClusterError(
+            f"the run directory's path is too long for the sockets below it: {directory}",
+            f"Choose one of at most {_LONGEST_DIRECTORY} bytes with --dir.",
+        )
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = (directory / "lock").open("w")
+    except OSError as error:
+        raise LocalClusterError(
+            f"cannot write to the run directory {directory}: {error.strerror}", "Choose another with --dir."
+        ) from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise LocalClusterError(
+                f"another `local up` or `local down` is at work in {directory}", "Wait for it to finish."
+            ) from error
+        yield
+
+
+def remove(directory: Path) -> None:
+    """Remove what runs put into a directory: never a file that is not ours, wherever --dir points."""
+    for path in directory.iterdir():
+        if path.name in _OURS or path.name.startswith(NODE_PREFIX):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+NODE_PREFIX = "node-"
+_OURS = {"pki", "users", "etcd", "config", "kueue-etc", "kubeconfig", "run.json", "run.draft"}
+
+_DIES_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "--")
+
+
+def _record(directory: Path) -> Path:
+    return directory / "run.json"
