@@ -9,12 +9,15 @@ the rest of the package, so that a test which starts a cluster starts only Kuber
 
 from gpustack_ctl.localcluster.cluster import LocalCluster, down, local_cluster, status, up
 from gpustack_ctl.localcluster.errors import LocalClusterError
+from gpustack_ctl.localcluster.fakenodes import FakeNode, FakeNodes
 from gpustack_ctl.localcluster.node import LocalNode
 from gpustack_ctl.localcluster.spec import ClusterSpec, ClusterStatus, ProgramStatus, default_directory
 
 __all__ = [
     "ClusterSpec",
     "ClusterStatus",
+    "FakeNode",
+    "FakeNodes",
     "LocalCluster",
     "LocalClusterError",
     "LocalNode",

@@ -3,6 +3,7 @@
 Everything that can start together does: the control plane and a node's containerd meet only at the kubelet.
 """
 
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -14,6 +15,7 @@ from gpustack_ctl.localcluster import kueue, programs
 from gpustack_ctl.localcluster.api import Api, Obj, connect, write_kubeconfig
 from gpustack_ctl.localcluster.assets import Assets, find_assets
 from gpustack_ctl.localcluster.errors import first_error
+from gpustack_ctl.localcluster.fakenodes import fake_name
 from gpustack_ctl.localcluster.health import ADMIN, Health
 from gpustack_ctl.localcluster.node import LocalNode
 from gpustack_ctl.localcluster.pki import Authority
@@ -190,6 +192,15 @@ async def _control_plane(spec: ClusterSpec, run: Run, assets: Assets, ports: Por
         tasks.start_soon(run.start, _flagged(spec, started))
         tasks.start_soon(run.start, _flagged(spec, programs.scheduler(run, assets, ports, scheduler)))
         tasks.start_soon(_kueue, spec, run, assets, ports)
+        if spec.fake_nodes:
+            tasks.start_soon(_fake_nodes, spec, run)
+
+
+async def _fake_nodes(spec: ClusterSpec, run: Run) -> None:
+    """A program of its own: the nodes must live as long as the cluster, which may outlive us."""
+    module = ("-m", "gpustack_ctl.localcluster.fakenodes", str(run.kubeconfig), str(spec.fake_nodes))
+    last = f"{run.server}/api/v1/nodes/{fake_name(spec.fake_nodes - 1)}"
+    await run.start(Program("fake-nodes", (sys.executable, *module), last))
 
 
 async def _kueue(spec: ClusterSpec, run: Run, assets: Assets, ports: Ports) -> None:
