@@ -1,0 +1,71 @@
+"""Gate 1 over one Pod template, wherever it stands: in a Pod, or in a Job.
+
+The rules and the fold are pure and live in accel; here they meet the queue that the object names, the pool
+behind it, and the API server's way of asking. `at` is where the template stands in its object: empty for a Pod,
+`spec.template` for a Job.
+"""
+
+from dataclasses import dataclass
+
+from gpustack_ctl.accel import folds, rules
+from gpustack_ctl.accel.families import Manufacturers
+from gpustack_ctl.accel.labels import KUEUE_QUEUE_NAME, PLANNED
+from gpustack_ctl.kube.objects import Obj, labels_of
+from gpustack_ctl.webhooks.patch import Operation, difference, pointer
+from gpustack_ctl.webhooks.pools import Pools
+from gpustack_ctl.webhooks.review import Allowed, Question, Refused, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Gate1:
+    """Folds and judges templates by the pools that are known now."""
+
+    pools: Pools
+    table: Manufacturers
+
+    def mutate(self, question: Question, template: Obj, *, at: str = "", keep_plan: bool = False) -> Verdict:
+        """The template folded, and rid of a plan that nobody made for it.
+
+        What is wrong passes: the validating call, which comes last, names all of it at once. Only a template that
+        cannot be folded yet is refused here, because what Kueue would read from it next is missing.
+        """
+        queue = labels_of(question.object).get(KUEUE_QUEUE_NAME)
+        if not queue:
+            return Allowed()
+        path = _spec_path(at)
+        pool = self.pools.behind(queue)
+        fold = folds.fold(template["spec"], table=self.table, pool=pool, queue=queue, at=path)
+        if fold.errors:
+            return Refused(rules.validate(template["spec"], table=self.table, pool=pool, queue=queue, at=path))
+        patch: list[Operation] = []
+        if fold.spec is not None:
+            patch += difference(template["spec"], fold.spec, _pointer(path))
+        if not keep_plan:
+            patch += _without_plan(template, at)
+        return Allowed(patch)
+
+    def validate(self, question: Question, template: Obj, *, at: str = "") -> Verdict:
+        """Every fault of the template, as all webhooks have left it."""
+        queue = labels_of(question.object).get(KUEUE_QUEUE_NAME)
+        if not queue:
+            return Allowed()
+        errors = rules.validate(
+            template["spec"], table=self.table, pool=self.pools.behind(queue), queue=queue, at=_spec_path(at)
+        )
+        return Refused(errors) if errors else Allowed()
+
+
+def _without_plan(template: Obj, at: str) -> list[Operation]:
+    # A value that is there already makes Kueue fail the Workload for good when it comes to write the real plan.
+    annotations = (template.get("metadata") or {}).get("annotations") or {}
+    if PLANNED not in annotations:
+        return []
+    return [{"op": "remove", "path": pointer(f"{_pointer(at)}/metadata/annotations", PLANNED)}]
+
+
+def _spec_path(at: str) -> str:
+    return f"{at}.spec" if at else "spec"
+
+
+def _pointer(path: str) -> str:
+    return "/" + path.replace(".", "/") if path else ""

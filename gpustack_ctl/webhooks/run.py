@@ -1,0 +1,100 @@
+"""The webhooks of one process, composed: what is served, with which certificate, and how the API server learns of
+it.
+
+Serving and registering are apart, because every replica answers while one of them, the leader, writes the
+configurations.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import anyio
+from anyio.abc import TaskStatus
+
+from gpustack_ctl.accel.families import Manufacturers
+from gpustack_ctl.kube.client import Kube
+from gpustack_ctl.kube.informer import Informers
+from gpustack_ctl.webhooks.certificates import CertificateDirectory, CertificateSecret, CertificateSource
+from gpustack_ctl.webhooks.gate1 import Gate1
+from gpustack_ctl.webhooks.jobs import job_webhooks
+from gpustack_ctl.webhooks.pki import LONG_LIVED, Validity
+from gpustack_ctl.webhooks.pods import pod_webhooks
+from gpustack_ctl.webhooks.pools import Pools
+from gpustack_ctl.webhooks.registration import Address, Registration
+from gpustack_ctl.webhooks.server import Server
+from gpustack_ctl.webhooks.tls import Tls
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookConfig:
+    """Where the webhooks listen and how the API server reaches them."""
+
+    port: int = 9443
+    host: str = "0.0.0.0"  # noqa: S104 - in a Pod, the Service comes from outside
+    #: Reached by this URL (`https://192.168.1.7:9443`) instead of by the Service.
+    url: str | None = None
+    #: Certificates are read here instead of being made and kept in a Secret.
+    cert_dir: Path | None = None
+    namespace: str = "gpustack-system"
+    service: str = "gpustack-webhook"
+    service_port: int = 443
+    validity: Validity = LONG_LIVED
+
+    def __post_init__(self) -> None:
+        if self.url is not None and (urlsplit(self.url).scheme != "https" or not urlsplit(self.url).hostname):
+            raise ValueError(f"the webhook URL {self.url!r} is not https://HOST[:PORT]: the API server calls no other")
+
+    @property
+    def address(self) -> Address:
+        return Address(url=self.url, service=self.service, namespace=self.namespace, port=self.service_port)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names and IP addresses that the certificate must carry."""
+        if self.url is not None:
+            return frozenset({urlsplit(self.url).hostname or ""})
+        return frozenset({f"{self.service}.{self.namespace}.svc"})
+
+
+class Webhooks:
+    """All webhooks of this process."""
+
+    def __init__(self, config: WebhookConfig, *, kube: Kube, informers: Informers, table: Manufacturers) -> None:
+        self._pools = Pools(informers, table)
+        gate = Gate1(self._pools, table)
+        served = (*pod_webhooks(gate), *job_webhooks(gate))
+        self._tls = Tls()
+        self._certificates = _certificates(config, kube, informers)
+        self._server = Server(served, host=config.host, port=config.port, tls=self._tls.context)
+        self._registration = Registration(
+            kube=kube, informers=informers, webhooks=served, address=config.address, tls=self._tls
+        )
+
+    @property
+    def ready(self) -> bool:
+        """Whether a review that comes now gets a true answer: for the readiness probe."""
+        return self._server.listening and self._tls.valid and self._pools.synced
+
+    async def serve(self, *, task_status: TaskStatus[int] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Every replica's part: answer until cancelled, then finish what is in flight. Reports the port taken."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._certificates.run, self._tls)
+            port: int = await tasks.start(self._server.run)
+            task_status.started(port)
+
+    async def register(self) -> None:
+        """The leader's part: keep the API server's configurations as they should be, until cancelled."""
+        await self._registration.run()
+
+
+def _certificates(config: WebhookConfig, kube: Kube, informers: Informers) -> CertificateSource:
+    if config.cert_dir is not None:
+        return CertificateDirectory(config.cert_dir)
+    return CertificateSecret(
+        kube=kube,
+        informers=informers,
+        namespace=config.namespace,
+        names=config.names,
+        validity=config.validity,
+    )
