@@ -17,6 +17,7 @@ from gpustack_ctl.accel.families import Family, KeyKind, Manufacturers
 from gpustack_ctl.accel.field_errors import FieldError, required
 from gpustack_ctl.accel.pools import Pool
 from gpustack_ctl.accel.requests import ContainerDemand, Reading
+from gpustack_ctl.accel.units import QuantityError, quantity
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,14 @@ def derived_keys(container: ContainerClaims, demand: ContainerDemand, table: Man
     return derived
 
 
+def says(resources: Mapping[str, Any], key: str, value: str) -> bool:
+    """Whether `resources` already hold `value`. Compared by value: an API server stores 800000 as 800k."""
+    try:
+        return key in resources and quantity(resources[key]) == int(value)
+    except QuantityError:
+        return False
+
+
 def card_count_errors(reading: Reading, *, at: str) -> list[FieldError]:
     """Several shares need nodes with several cards of the pool's model; which model that is must be known."""
     if not _cards_to_pin(reading) or (reading.pool and reading.pool.akey):
@@ -84,7 +93,8 @@ def _write(spec: dict[str, Any], container: ContainerClaims, derived: Mapping[st
     old = containers[container.index]
     resources = dict(old["resources"])
     for side in ("limits", "requests"):
-        resources[side] = {**(resources.get(side) or {}), **derived}
+        present = resources.get(side) or {}
+        resources[side] = {**present, **{key: value for key, value in derived.items() if not says(present, key, value)}}
     containers[container.index] = {**old, "resources": resources}
     spec[container.section] = containers
 

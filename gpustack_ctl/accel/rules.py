@@ -15,7 +15,7 @@ from typing import Any
 from gpustack_ctl.accel.claims import Claim, ContainerClaims, claims_of
 from gpustack_ctl.accel.families import TOKENS, Family, KeyKind, Manufacturer, Manufacturers
 from gpustack_ctl.accel.field_errors import FieldError, forbidden, invalid, required
-from gpustack_ctl.accel.folds import card_count_errors, derived_keys
+from gpustack_ctl.accel.folds import card_count_errors, derived_keys, says
 from gpustack_ctl.accel.pools import Pool
 from gpustack_ctl.accel.requests import Reading
 
@@ -93,7 +93,7 @@ def _derived(reading: Reading, table: Manufacturers) -> Iterator[FieldError]:
         for key, value in derived_keys(container, demand, table).items():
             if key not in written:
                 yield required(container.field(key), f"the request folds to {value}; the Pod webhook writes it")
-            elif written[key].text != value:
+            elif not says({key: written[key].text}, key, value):
                 yield invalid(written[key].path, written[key].text, f"the request folds to {value}; leave the key out")
 
 
