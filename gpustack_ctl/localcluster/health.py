@@ -1,6 +1,7 @@
 """Is a program ready? Asked of the program itself, never of its log or its age."""
 
 import ssl
+from pathlib import Path
 from types import TracebackType
 
 import aiohttp
@@ -31,9 +32,9 @@ class Health:
         await self._session.close()
 
     async def answers(self, probe: str) -> bool:
-        """Whether the program behind a probe says that it is ready. An empty probe has nobody to ask: ready."""
-        if not probe:
-            return True
+        """Whether a program is ready: ``http(s)://`` says so, ``unix://`` takes connections, ``file://`` is there."""
+        if probe.startswith("file://"):
+            return Path(probe.removeprefix("file://")).exists()
         if probe.startswith("unix://"):
             return await _accepts(probe.removeprefix("unix://"))
         try:

@@ -27,11 +27,13 @@ class Pid:
 
     number: int
     started: int
+    front: "Pid | None" = None
+    """The process that waits for this one and ends after it, if one does."""
 
     @property
     def alive(self) -> bool:
         _reap(self.number)
-        return _started(self.number) == self.started
+        return _started(self.number) == self.started or (self.front is not None and self.front.alive)
 
     def signal(self, number: signal.Signals) -> None:
         if self.alive:
@@ -50,6 +52,17 @@ def spawn(argv: Sequence[str], *, log: Path, env: Mapping[str, str] | None = Non
     except OSError as error:
         raise LocalClusterError(f"cannot start {argv[0]}: {error.strerror}") from error
     return Pid(number, _started(number) or 0)
+
+
+async def only_child(front: Pid) -> Pid:
+    """The process behind one that forks once and waits; the one in front while there is none."""
+    children = Path(f"/proc/{front.number}/task/{front.number}/children")
+    with anyio.move_on_after(5):
+        while front.alive:
+            if numbers := children.read_text().split():
+                return Pid(int(numbers[0]), _started(int(numbers[0])) or 0, front)
+            await anyio.sleep(0.01)
+    return front
 
 
 async def gone(pid: Pid) -> None:

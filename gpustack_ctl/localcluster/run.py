@@ -20,7 +20,7 @@ import orjson
 from gpustack_ctl.localcluster.errors import LocalClusterError
 from gpustack_ctl.localcluster.health import Health
 from gpustack_ctl.localcluster.pki import Authority
-from gpustack_ctl.localcluster.processes import Pid, gone, spawn, tail
+from gpustack_ctl.localcluster.processes import Pid, gone, only_child, spawn, tail
 
 _LONGEST_DIRECTORY = 60
 """A Unix socket's path holds 107 bytes, and the kubelet's sockets lie some 45 below the run directory."""
@@ -30,12 +30,16 @@ _POLL = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """How to start a program, and the URL that answers once it is ready (``unix://``: accepts connections)."""
+    """How to start a program, and the URL that answers once it is ready (see `Health.answers`).
+
+    ``forks``: the command enters a PID namespace and stays in front; the program itself is its only child.
+    """
 
     name: str
     argv: tuple[str, ...]
     probe: str
     env: Mapping[str, str] = field(default_factory=dict)
+    forks: bool = False
 
 
 @dataclass(slots=True)
@@ -67,16 +71,24 @@ class Run:
 
     async def start(self, program: Program, *, seconds: float = 60) -> None:
         """Start a program and return once it is ready."""
-        self.launch(program)
-        await self.ready(program.name, seconds=seconds)
-
-    def launch(self, program: Program) -> Pid:
         argv = (*_DIES_WITH_PARENT, *program.argv) if self.die_with_parent else program.argv
         pid = spawn(argv, log=self.log(program.name), env=program.env)
+        self._record(program, pid)
+        if program.forks:
+            self._record(program, await only_child(pid))
+        await self.ready(program.name, seconds=seconds)
+
+    def _record(self, program: Program, pid: Pid) -> None:
         self.programs[program.name] = program
         self.pids[program.name] = pid
         self.save()
-        return pid
+
+    def make(self, directory: Path) -> None:
+        """A directory outside the run that something will be mounted on."""
+        missing = [path for path in (directory, *directory.parents) if not path.exists()]
+        directory.mkdir(parents=True, exist_ok=True)
+        self.leftovers += map(str, missing)
+        self.save()
 
     async def ready(self, name: str, *, seconds: float = 60) -> None:
         """Return once a launched program answers; it may also end, or take too long."""
@@ -123,6 +135,7 @@ class Run:
                     "argv": list(program.argv),
                     "probe": program.probe,
                     "env": dict(program.env),
+                    "forks": program.forks,
                     "pid": self.pids[name].number,
                     "started": self.pids[name].started,
                 }
@@ -146,7 +159,7 @@ class Run:
             server=record["server"],
             die_with_parent=record["die_with_parent"],
             leftovers=record["leftovers"],
-            programs={p["name"]: Program(p["name"], tuple(p["argv"]), p["probe"], p["env"]) for p in programs},
+            programs={p["name"]: Program(p["name"], tuple(p["argv"]), p["probe"], p["env"], p["forks"]) for p in programs},
             pids={p["name"]: Pid(p["pid"], p["started"]) for p in programs},
         )
 
