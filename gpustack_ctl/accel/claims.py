@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from gpustack_ctl.accel.families import KeyKind, Manufacturer, Manufacturers, ResourceKey
-from gpustack_ctl.accel.field_errors import FieldError, invalid
-from gpustack_ctl.accel.units import QuantityError, quantity
+from gpustack_ctl.accel.field_errors import FieldError, clipped, invalid
+from gpustack_ctl.accel.units import QuantityError, quantity, stands_for
 
 Group = Literal["init", "running", "sidecar"]
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One accelerator key of one container. `value` is None when it could not be read, or is derived and never read."""
+    """One accelerator key of one container; `value` is None when it could not be read."""
 
     resource: ResourceKey
     key: str
@@ -115,37 +115,30 @@ class _Reader:
             if resource is None or resource.family is None:
                 continue
             side = "limits" if key in limits else "requests"
-            claims.append(self._claim(resource, key, f"{path}.resources.{side}[{key}]", value))
+            claim = self._claim(resource, key, f"{path}.resources.{side}[{key}]", value)
+            claims.append(claim)
             if side == "limits" and key in requests and resource.kind not in DERIVED:
-                self._same(f"{path}.resources.requests[{key}]", requests[key], value)
+                self._same(f"{path}.resources.requests[{key}]", requests[key], claim)
         return tuple(claims)
 
     def _claim(self, resource: ResourceKey, key: str, path: str, value: object) -> Claim:
         text = str(value)
-        if resource.kind in DERIVED:
-            return Claim(resource, key, path, text, None)
         try:
             number = quantity(value)
+            fault = "" if number > 0 else "must be greater than zero"
         except QuantityError as error:
-            self.errors.append(invalid(path, text, f"{error}; {_INSTEAD[resource.kind]}"))
-            return Claim(resource, key, path, text, None)
-        if number > 0:
+            number, fault = 0, str(error)
+        if not fault:
             return Claim(resource, key, path, text, number)
-        self.errors.append(
-            invalid(path, text, f"must be greater than zero; {_INSTEAD[resource.kind]}, or leave it out")
-        )
+        if resource.kind not in DERIVED:  # what the webhook overwrites, it need not complain of
+            self.errors.append(invalid(path, text, f"{fault}; {_INSTEAD[resource.kind]}, or leave the key out"))
         return Claim(resource, key, path, text, None)
 
-    def _same(self, path: str, request: object, limit: object) -> None:
-        """Kubernetes does not overcommit extended resources; it says so for Pods, and not for every template."""
-        try:
-            if request == limit or quantity(request) == quantity(limit):
-                return
-        except QuantityError:
-            pass  # a limit that cannot be read has been reported; a request that cannot be read is not equal to it
-        self.errors.append(
-            invalid(path, str(request), f"must equal the limit; write {limit}, or leave the request out")
-        )
+    def _same(self, path: str, request: object, limit: Claim) -> None:
+        """Kubernetes does not overcommit extended resources, and says so for Pods; templates are read here too."""
+        if str(request) != limit.text and (limit.value is None or not stands_for(request, limit.value)):
+            reason = f"must equal the limit; write {clipped(limit.text)}, or leave the request out"
+            self.errors.append(invalid(path, request, reason))
 
     def _mapping(self, value: object, path: str) -> Mapping[str, Any]:
         if value is None or isinstance(value, Mapping):

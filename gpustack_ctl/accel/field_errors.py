@@ -43,8 +43,8 @@ class FieldError:
         return f"{self.field}: {_SPOKEN[self.type]}{shown}: {self.message}"
 
 
-def invalid(field: str, value: object, message: str) -> FieldError:
-    return FieldError(field, FaultType.INVALID, str(value), message)
+def invalid(field: str, value: object, message: str, *, retryable: bool = False) -> FieldError:
+    return FieldError(field, FaultType.INVALID, clipped(value), message, retryable)
 
 
 def required(field: str, message: str, *, retryable: bool = False) -> FieldError:
@@ -56,4 +56,10 @@ def forbidden(field: str, message: str) -> FieldError:
 
 
 def not_supported(field: str, value: object, message: str) -> FieldError:
-    return FieldError(field, FaultType.NOT_SUPPORTED, str(value), message)
+    return FieldError(field, FaultType.NOT_SUPPORTED, clipped(value), message)
+
+
+def clipped(value: object, longest: int = 80) -> str:
+    """A value as a message can show it: whoever wrote a megabyte knows which one."""
+    text = str(value)
+    return text if len(text) <= longest else f"{text[:longest]}…"

@@ -17,7 +17,7 @@ from gpustack_ctl.accel.families import Family, KeyKind, Manufacturers
 from gpustack_ctl.accel.field_errors import FieldError, required
 from gpustack_ctl.accel.pools import Pool
 from gpustack_ctl.accel.requests import ContainerDemand, Reading
-from gpustack_ctl.accel.units import QuantityError, quantity
+from gpustack_ctl.accel.units import stands_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,23 +62,13 @@ def derived_keys(container: ContainerClaims, demand: ContainerDemand, table: Man
     return derived
 
 
-def says(resources: Mapping[str, Any], key: str, value: str) -> bool:
-    """Whether `resources` already hold `value`. Compared by value: an API server stores 800000 as 800k."""
-    try:
-        return key in resources and quantity(resources[key]) == int(value)
-    except QuantityError:
-        return False
-
-
 def card_count_errors(reading: Reading, *, at: str) -> list[FieldError]:
     """Several shares need nodes with several cards of the pool's model; which model that is must be known."""
     if not _cards_to_pin(reading) or (reading.pool and reading.pool.akey):
         return []
-    reason = (
-        f'several shares are placed by the accelerator model behind queue "{reading.queue}", and no InstanceType names it'
-        " yet; try again in a moment, or ask for one share"
-    )
-    return [required(f"{at}.affinity.nodeAffinity", reason, retryable=True)]
+    reason = f'no InstanceType behind queue "{reading.queue}" names the model of accelerator that several shares need'
+    advice = "try again in a moment, or ask for one share"
+    return [required(f"{at}.affinity.nodeAffinity", f"{reason}; {advice}", retryable=True)]
 
 
 def _cards_to_pin(reading: Reading) -> int:
@@ -94,7 +84,8 @@ def _write(spec: dict[str, Any], container: ContainerClaims, derived: Mapping[st
     resources = dict(old["resources"])
     for side in ("limits", "requests"):
         present = resources.get(side) or {}
-        resources[side] = {**present, **{key: value for key, value in derived.items() if not says(present, key, value)}}
+        wanted = {key: value for key, value in derived.items() if not stands_for(present.get(key), int(value))}
+        resources[side] = {**present, **wanted}
     containers[container.index] = {**old, "resources": resources}
     spec[container.section] = containers
 

@@ -16,8 +16,8 @@ _FNV64_PRIME = 0x100000001B3
 _LABEL_LIMIT = 63
 _NAME_LIMIT = 253
 _HASH_LENGTH = 16
-#: An id is part of label names such as `<aKey>.driver-version`; what follows it must fit too.
-_LONGEST_KEY = _LABEL_LIMIT - len(".driver-version")
+#: A key is the front of label names such as `<aKey>.capacity`; what follows it must fit too.
+_LONGEST_KEY = _LABEL_LIMIT - len(".capacity")
 
 
 def fnv64(text: str) -> str:

@@ -218,6 +218,4 @@ class Reading:
             reason = f'no InstanceType fronts queue "{self.queue}" yet, so {what} cannot be read'
         else:
             reason = f'InstanceType "{self.pool.name}" behind queue "{self.queue}" does not say {what} yet'
-        return FieldError(
-            claim.path, invalid(claim.path, "", "").type, claim.text, f"{reason}; try again in a moment", retryable=True
-        )
+        return invalid(claim.path, claim.text, f"{reason}; try again in a moment", retryable=True)

@@ -1,8 +1,8 @@
 """The rules a request must keep, each refusal saying what to write instead.
 
-A Pod uses one family of one manufacturer in one group of its containers, because a card is given for a Pod's whole life:
-a second family, or a claim that an init container is done with, would hold hardware that nobody uses. A slice or a
-partition is one per Pod, because its limits are set per container and Kueue's units are summed per Pod.
+A Pod uses one family of one manufacturer in one group of its containers, because a card is given for a Pod's whole
+life: a second family, or a claim that an init container is done with, would hold hardware that nobody uses. A slice or
+a partition is one per Pod, because its limits are set per container and Kueue's units are summed per Pod.
 
 All faults of a Pod are reported together; the reading has already found those of single values and budgets.
 """
@@ -12,14 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from gpustack_ctl.accel.claims import Claim, ContainerClaims, claims_of
+from gpustack_ctl.accel.claims import DERIVED, Claim, ContainerClaims, claims_of
 from gpustack_ctl.accel.families import TOKENS, Family, KeyKind, Manufacturer, Manufacturers
 from gpustack_ctl.accel.field_errors import FieldError, forbidden, invalid, required
-from gpustack_ctl.accel.folds import card_count_errors, derived_keys, says
+from gpustack_ctl.accel.folds import card_count_errors, derived_keys
 from gpustack_ctl.accel.pools import Pool
 from gpustack_ctl.accel.requests import Reading
 
-_UNITS = {KeyKind.SLICED_UNITS, KeyKind.PARTITIONED_UNITS}
 _SLICING = {Family.SLICED, Family.PARTITIONED}
 
 
@@ -31,10 +30,9 @@ def validate(
     containers = reading.claims.containers
     if not containers:
         return reading.errors
-    return [
+    errors = [
         *reading.errors,
         *(error for container in containers for error in _container(container)),
-        *_derived(reading, table),
         *_sidecars(containers),
         *_one_family(containers, at),
         *_one_group(containers, at),
@@ -44,6 +42,7 @@ def validate(
         *_offered(containers, pool),
         *card_count_errors(reading, at=at),
     ]
+    return errors or list(_derived(reading, table))
 
 
 def _container(container: ContainerClaims) -> Iterator[FieldError]:
@@ -80,7 +79,7 @@ def _one_token(manufacturer: Manufacturer, family: Family | None) -> str:
 def _beside_token(container: ContainerClaims, claim: Claim, token: str) -> Iterator[FieldError]:
     if any(other.key == token for other in container.claims):
         return
-    if claim.resource.kind in _UNITS:
+    if claim.resource.kind in DERIVED:
         yield forbidden(claim.path, f"is computed from a request for {token}; leave it out")
     else:
         yield invalid(claim.path, claim.text, f"sizes a request for {token}, which is missing; add {token}: 1")
@@ -89,11 +88,11 @@ def _beside_token(container: ContainerClaims, claim: Claim, token: str) -> Itera
 def _derived(reading: Reading, table: Manufacturers) -> Iterator[FieldError]:
     """What stands in the Pod must be what the fold says: Kueue charges by it, and others may have written since."""
     for container, demand in reading.demands:
-        written = {claim.key: claim for claim in container.claims if claim.resource.kind in _UNITS}
+        written = {claim.key: claim for claim in container.claims if claim.resource.kind in DERIVED}
         for key, value in derived_keys(container, demand, table).items():
             if key not in written:
                 yield required(container.field(key), f"the request folds to {value}; the Pod webhook writes it")
-            elif not says({key: written[key].text}, key, value):
+            elif written[key].value != int(value):
                 yield invalid(written[key].path, written[key].text, f"the request folds to {value}; leave the key out")
 
 
@@ -119,8 +118,8 @@ def _one_group(containers: Iterable[ContainerClaims], at: str) -> Iterator[Field
     if init and running:
         yield forbidden(
             f"{at}.initContainers",
-            f"{_named(init)} must give up its claim: {_named(running)} asks for accelerators too, and an init container"
-            " would hold its own until the Pod is gone; ask in one of the two groups only",
+            f"{_named(init)} must give up the claim: accelerators are asked for by {_named(running)} too, and an init"
+            " container would hold its own until the Pod is gone; ask in one of the two groups only",
         )
 
 
@@ -169,10 +168,8 @@ def _offered(containers: Iterable[ContainerClaims], pool: Pool | None) -> Iterat
             if not pool.acceleratable:
                 yield forbidden(claim.path, f"pool {pool.name} has no accelerators; use the queue of a pool that has")
             elif pool.manufacturer not in (None, maker):
-                yield forbidden(
-                    claim.path,
-                    f"pool {pool.name} has {pool.manufacturer} accelerators, none of {maker}; use a {maker} pool's queue",
-                )
+                other = f"pool {pool.name} has accelerators of {pool.manufacturer}, none of {maker}"
+                yield forbidden(claim.path, f"{other}; use the queue of a pool that has")
 
 
 def _named(names: list[str]) -> str:

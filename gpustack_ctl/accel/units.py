@@ -61,6 +61,14 @@ def quantity(value: object) -> int:
     return _parse(text)
 
 
+def stands_for(value: object, number: int) -> bool:
+    """Whether a quantity says `number`, however it is spelt: the API server rewrites 800000 as 800k."""
+    try:
+        return quantity(value) == number
+    except QuantityError:
+        return False
+
+
 _SURELY_INT64 = 19
 _LONGEST_INT64 = 19
 _LONGEST_QUANTITY = 512
