@@ -129,10 +129,11 @@ class Events:
         for key, told in [*self._unwritten.items()]:
             if told.due > monotonic():
                 continue
-            while not await self._write(told):
+            if not await self._write(told):
                 await anyio.sleep(RETRY_SECONDS)
-            if told.written == told.count:
-                self._unwritten.pop(key, None)
+                return
+            if told.written == told.count and self._unwritten.get(key) is told:
+                del self._unwritten[key]
             await anyio.sleep(pause)
 
     def _next_due(self) -> float | None:
