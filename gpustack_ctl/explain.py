@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from gpustack_ctl.accel.families import KeyKind, Manufacturers
-from gpustack_ctl.accel.ledger import ALLOCATED, parse_record
+from gpustack_ctl.accel.labels import ALLOCATED
+from gpustack_ctl.accel.records import parse_record
 from gpustack_ctl.accel.units import M
 from gpustack_ctl.kube.objects import Obj, annotations_of, condition, is_true
 

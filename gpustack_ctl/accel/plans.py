@@ -18,9 +18,6 @@ import orjson
 from gpustack_ctl.accel.placement import Choice, Planned
 from gpustack_ctl.accel.records import Entry, Record
 
-PLANNED = "device.gpustack.ai/accelerator.planned"
-"""The annotation that holds the plan: on the check's podSetUpdates, then on the Pods."""
-
 PLAN_LIMIT = 64 * 1024
 """A plan longer than this many bytes is not written: an object's annotations share 256 KiB."""
 

@@ -18,10 +18,8 @@ import orjson
 
 from gpustack_ctl.accel.families import Mode
 from gpustack_ctl.accel.geometry import Placement
+from gpustack_ctl.accel.labels import ALLOCATED
 from gpustack_ctl.accel.units import M
-
-ALLOCATED = "device.gpustack.ai/accelerator.allocated"
-"""The annotation's key."""
 
 
 class RecordError(ValueError):

@@ -34,6 +34,7 @@ class Cause(StrEnum):
     PROFILE_FULL = "ProfileFull"
     NO_NODE = "NodeGone"
     NOT_PINNED = "OtherCardCount"
+    UNREADABLE = "DemandUnreadable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,26 @@ def shortfall(
     healthy = [state for state in serving if state.card.healthy]
     cause = Cause.PROFILE_FULL if demand.family is Family.PARTITIONED else Cause.NO_CARDS
     return Refusal(cause, f"{needs}, {_there(demand, healthy)}{_nearest(serving)}")
+
+
+def room(demand: ContainerDemand, states: Sequence[CardState]) -> int:
+    """How many such claims, and nothing else, the cards could take at the most.
+
+    Exact for claims of one card; for several cards each an upper bound, since it does not ask for distinct ones.
+    """
+    able = [state for state in states if state.card.healthy and state.card.serves(demand.family)]
+    match demand.family:
+        case Family.EXCLUSIVE:
+            parts = sum(state.free for state in able)
+        case Family.SHARED:
+            parts = sum(state.shares_free for state in able)
+            if sum(state.shares_free > 0 for state in able) < demand.cards:
+                return 0
+        case Family.SLICED:
+            parts = sum(_slices_that_fit(demand, state) for state in able)
+        case Family.PARTITIONED:
+            parts = sum(len(state.free_placements(demand.profile or "")) for state in able)
+    return parts // demand.cards
 
 
 def percent(units: int) -> str:
@@ -102,13 +123,14 @@ def _no_such_partition(demand: ContainerDemand, states: Sequence[CardState], nee
     return Refusal(Cause.PROFILE_UNKNOWN, f"{needs}, its cards offer {', '.join(offered) or 'no profile'}")
 
 
-def _there(demand: ContainerDemand, healthy: Iterable[CardState]) -> str:
+def _there(demand: ContainerDemand, healthy: Sequence[CardState]) -> str:
     """What the healthy cards have of the kind that was asked for."""
     match demand.family:
         case Family.EXCLUSIVE:
             return f"{sum(state.free for state in healthy)} free"
         case Family.SHARED:
-            return f"{sum(state.shares_free > 0 for state in healthy)} with a free share"
+            shares = [state.shares_free for state in healthy if state.shares_free]
+            return f"{len(shares)} with a free share, {sum(shares)} shares in all"
         case Family.SLICED:
             return f"room for {sum(_slices_that_fit(demand, state) for state in healthy)}"
         case Family.PARTITIONED:

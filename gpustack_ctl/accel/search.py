@@ -1,0 +1,287 @@
+"""Exact packing: every claim on the cards of one node at once, or the proof that it cannot be done.
+
+Packing claim after claim can fail where a placement exists, so this module decides instead. Three observations keep the
+decision small:
+
+* Partitioned cards and the others never serve the same claim, so the two are packed apart.
+* Whole cards and shares are settled by counting. Free cards of one model differ only in slice slots, so whole cards and
+  the fewest free cards that the shares need take those with the fewest slots; what is left is the best that slices can
+  be offered. Shares themselves are spread from the largest request down, each over the cards with most shares left,
+  which succeeds whenever anything does (the Gale-Ryser condition).
+* Slices and partitions are covered card by card: a card takes a maximal pattern of what is still needed. Nothing is
+  lost by maximality, since moving a claim onto a card with room only frees room elsewhere. Claims of one size are a
+  number, not individuals, so the state is (card, how many of each size are still needed), and a state that failed is
+  not visited again.
+
+The last is exponential in the number of different sizes on a node in the worst case: at most cards × Π(needed+1)
+states, each with the maximal patterns of one card. A ``Budget`` counts the nodes searched and raises ``Exhausted`` past
+its bound, which says nothing about whether a placement exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from gpustack_ctl.accel.cards import CardState
+from gpustack_ctl.accel.families import Family, Mode
+from gpustack_ctl.accel.geometry import Placement
+from gpustack_ctl.accel.placement import Choice
+from gpustack_ctl.accel.requests import ContainerDemand
+from gpustack_ctl.accel.units import SHARES
+
+
+class Exhausted(Exception):  # noqa: N818 - it ends a search, it is not a fault
+    """The search spent its bound without an answer."""
+
+
+class Budget:
+    """How many nodes a search may visit, all its parts together."""
+
+    __slots__ = ("bound", "spent")
+
+    def __init__(self, bound: int) -> None:
+        self.bound = bound
+        self.spent = 0
+
+    def spend(self) -> None:
+        self.spent += 1
+        if self.spent > self.bound:
+            raise Exhausted
+
+
+Packed = list[list[Choice]]
+"""Choices by claim, in the order of the claims."""
+
+
+def pack(states: Iterable[CardState], claims: Sequence[ContainerDemand], budget: Budget) -> Packed | None:
+    """A card for every part of every claim, or None when there is no such placement. ``states`` are of one model.
+
+    Raises Exhausted.
+    """
+    healthy = [state for state in states if state.card.healthy]
+    if any(claim.manufacturer != state.card.manufacturer for claim in claims for state in healthy[:1]):
+        return None
+    packed: Packed = [[] for _ in claims]
+    whole = [state for state in healthy if not state.card.partitioned]
+    partitioned = [state for state in healthy if state.card.partitioned]
+    done = _pack_unpartitioned(whole, claims, packed, budget) and _pack_partitions(partitioned, claims, packed, budget)
+    return packed if done else None
+
+
+Vector = tuple[int, ...]
+"""How many of each size."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Bin:
+    """One card to be covered: what it can take by weight and by number, and its maximal patterns of a need."""
+
+    weight: int
+    slots: int
+    patterns: Callable[[Vector], Iterator[Vector]]
+
+
+def cover(needed: Vector, weights: Vector, bins: Sequence[_Bin], budget: Budget) -> list[Vector] | None:
+    """Patterns, one per bin, that together take everything needed; None when there are none."""
+    weight_after = [0] * (len(bins) + 1)
+    slots_after = [0] * (len(bins) + 1)
+    for at in range(len(bins) - 1, -1, -1):
+        weight_after[at] = weight_after[at + 1] + bins[at].weight
+        slots_after[at] = slots_after[at + 1] + bins[at].slots
+    failed: set[tuple[int, Vector]] = set()
+
+    def taken_from(at: int, left: Vector) -> list[Vector] | None:
+        if not any(left):
+            return []
+        if sum(map(int.__mul__, left, weights)) > weight_after[at] or sum(left) > slots_after[at]:
+            return None
+        if (at, left) in failed:
+            return None
+        for pattern in bins[at].patterns(left):
+            budget.spend()
+            rest = taken_from(at + 1, tuple(map(int.__sub__, left, pattern)))
+            if rest is not None:
+                return [pattern, *rest]
+        failed.add((at, left))
+        return None
+
+    return taken_from(0, needed)
+
+
+def _pack_unpartitioned(
+    states: Sequence[CardState], claims: Sequence[ContainerDemand], packed: Packed, budget: Budget
+) -> bool:
+    free = sorted((state for state in states if state.free), key=lambda state: state.card.slots)
+    whole = [at for at, claim in enumerate(claims) if claim.family is Family.EXCLUSIVE]
+    spare = len(free) - sum(claims[at].cards for at in whole)
+    if spare < 0:
+        return False
+    shared = sorted(
+        (at for at, claim in enumerate(claims) if claim.family is Family.SHARED), key=lambda at: -claims[at].cards
+    )
+    already = [state for state in states if state.mode is Mode.SHARED and state.shares_free]
+    for opened in range(spare + 1):
+        spread = _spread([claims[at].cards for at in shared], already + free[:opened])
+        if spread is not None:
+            break
+    else:
+        return False
+    for at, cards in zip(shared, spread, strict=True):
+        packed[at] = [_choice(claims[at], state) for state in cards]
+    rest = free[opened:]
+    for at in whole:
+        packed[at] = [_choice(claims[at], state) for state in rest[: claims[at].cards]]
+        rest = rest[claims[at].cards :]
+    sliced = [state for state in states if state.mode is Mode.SLICED and state.slots_free]
+    return _pack_slices([*sliced, *(state for state in rest if state.card.sliceable)], claims, packed, budget)
+
+
+def _spread(counts: Sequence[int], states: Sequence[CardState]) -> list[list[CardState]] | None:
+    """Distinct cards for each count, largest count first, a share of each; None when the shares do not suffice."""
+    left = [SHARES if state.free else state.shares_free for state in states]
+    spread = []
+    for count in counts:
+        fullest_first = sorted(range(len(states)), key=lambda at: -left[at])[:count]
+        if len(fullest_first) < count or (count and not left[fullest_first[-1]]):
+            return None
+        for at in fullest_first:
+            left[at] -= 1
+        spread.append([states[at] for at in fullest_first])
+    return spread
+
+
+def _pack_slices(
+    states: Sequence[CardState], claims: Sequence[ContainerDemand], packed: Packed, budget: Budget
+) -> bool:
+    """Slices by size. A claim of several cards has one part on each: a card takes one part per claim at most."""
+    sizes: dict[tuple[int, int], list[int]] = {}
+    for at, claim in enumerate(claims):
+        if claim.family is Family.SLICED:
+            sizes.setdefault((claim.units, claim.cards), []).append(at)
+    ordered = sorted(sizes, reverse=True)
+    units = tuple(size for size, _ in ordered)
+    needed = tuple(len(sizes[size]) * size[1] for size in ordered)
+    most = tuple(len(sizes[size]) for size in ordered)
+    cards = sorted(states, key=lambda state: state.remaining)
+    bins = [
+        _Bin(
+            state.remaining,
+            state.slots_free,
+            lambda left, state=state: _slice_patterns(  # type: ignore[misc]
+                tuple(map(min, left, most)), units, state.remaining, state.slots_free, budget
+            ),
+        )
+        for state in cards
+    ]
+    covered = cover(needed, units, bins, budget)
+    if covered is None:
+        return False
+    for kind, size in enumerate(ordered):
+        parts = [state for state, pattern in zip(cards, covered, strict=False) for _ in range(pattern[kind])]
+        # Dealt round: a card's parts, never more than there are claims, go to different claims.
+        for turn, state in enumerate(parts):
+            at = sizes[size][turn % len(sizes[size])]
+            packed[at].append(_choice(claims[at], state))
+    return True
+
+
+def _slice_patterns(most: Vector, units: Vector, room: int, slots: int, budget: Budget) -> Iterator[Vector]:
+    """The maximal ways to fill one card with slices, those with many large ones first."""
+    pattern = [0] * len(most)
+
+    def fill(kind: int, room: int, slots: int) -> Iterator[Vector]:
+        budget.spend()
+        while kind < len(most) and not (most[kind] and slots and units[kind] <= room):
+            kind += 1
+        if kind == len(most):
+            if not any(pattern[at] < most[at] and slots and units[at] <= room for at in range(len(most))):
+                yield tuple(pattern)
+            return
+        fitting = min(most[kind], slots, room // units[kind] if units[kind] else slots)
+        for count in range(fitting, -1, -1):
+            pattern[kind] = count
+            yield from fill(kind + 1, room - count * units[kind], slots - count)
+        pattern[kind] = 0
+
+    return fill(0, room, slots)
+
+
+def _pack_partitions(
+    states: Sequence[CardState], claims: Sequence[ContainerDemand], packed: Packed, budget: Budget
+) -> bool:
+    wanted: dict[str, list[int]] = {}
+    for at, claim in enumerate(claims):
+        if claim.family is Family.PARTITIONED:
+            wanted.setdefault(claim.profile or "", []).extend([at] * claim.cards)
+    if not wanted:
+        return True
+    names = sorted(wanted)
+    cards = sorted(states, key=lambda state: -state.occupied.bit_count())
+    menus = [_menu_of(state, names) for state in cards]
+    bins = [
+        _Bin(
+            0,
+            max(map(sum, menu), default=0),
+            lambda left, menu=menu: _clipped(menu, left),  # type: ignore[misc]
+        )
+        for menu in menus
+    ]
+    needed = tuple(len(wanted[name]) for name in names)
+    covered = cover(needed, (0,) * len(needed), bins, budget)
+    if covered is None:
+        return False
+    for state, menu, pattern in zip(cards, menus, covered, strict=False):
+        places = next(places for vector, places in menu.items() if all(map(int.__ge__, vector, pattern)))
+        for name, count, placements in zip(names, pattern, places, strict=True):
+            for placement in placements[:count]:
+                at = wanted[name].pop()
+                packed[at].append(_choice(claims[at], state, placement))
+    return True
+
+
+Menu = dict[Vector, tuple[tuple[Placement, ...], ...]]
+"""What a card can still host: maximal numbers by profile, each with placements that realise it."""
+
+
+def _menu_of(state: CardState, names: Sequence[str]) -> Menu:
+    profiles = (state.card.profile(name) for name in names)
+    return _menu(tuple(profile.placements if profile else () for profile in profiles), state.occupied)
+
+
+@lru_cache(maxsize=4096)
+def _menu(placements: tuple[tuple[Placement, ...], ...], occupied: int) -> Menu:
+    """Every maximal combination of non-overlapping placements, by how many of each profile it has.
+
+    A card has a handful of slices, so all combinations are gone through.
+    """
+    found: Menu = {}
+    choices = [(kind, place) for kind, places in enumerate(placements) for place in sorted(places)]
+    chosen: list[list[Placement]] = [[] for _ in placements]
+
+    def combine(start: int, occupied: int) -> None:
+        vector = tuple(map(len, chosen))
+        found.setdefault(vector, tuple(map(tuple, chosen)))
+        for at in range(start, len(choices)):
+            kind, place = choices[at]
+            if not place.mask & occupied:
+                chosen[kind].append(place)
+                combine(at + 1, occupied | place.mask)
+                chosen[kind].pop()
+
+    combine(0, occupied)
+    return {
+        vector: places
+        for vector, places in found.items()
+        if not any(other != vector and all(map(int.__ge__, other, vector)) for other in found)
+    }
+
+
+def _clipped(menu: Menu, left: Vector) -> Iterator[Vector]:
+    """The menu's vectors limited to what is needed, those that take most first."""
+    return iter(sorted({tuple(map(min, vector, left)) for vector in menu}, key=lambda vector: (-sum(vector), vector)))
+
+
+def _choice(claim: ContainerDemand, state: CardState, placement: Placement | None = None) -> Choice:
+    return Choice(claim.container, state.card, claim.family.mode, claim.units, claim.profile or "", placement)
