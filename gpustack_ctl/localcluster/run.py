@@ -17,6 +17,7 @@ from typing import Any
 import anyio
 import orjson
 
+from gpustack_ctl.localcluster.cgroups import remove_container_cgroups
 from gpustack_ctl.localcluster.errors import LocalClusterError
 from gpustack_ctl.localcluster.health import Health
 from gpustack_ctl.localcluster.pki import Authority
@@ -119,6 +120,8 @@ class Run:
             pid.signal(signal.SIGKILL)
         for pid in self.pids.values():
             await gone(pid)
+        for node in self.directory.glob(f"{NODE_PREFIX}*"):
+            await remove_container_cgroups(node / "containerd")
         for path in map(Path, self.leftovers):
             with contextlib.suppress(OSError):
                 path.rmdir()
