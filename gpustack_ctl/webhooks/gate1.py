@@ -26,26 +26,22 @@ class Gate1:
     def mutate(self, question: Question, template: Obj, *, at: str = "", keep_plan: bool = False) -> Verdict:
         """The template folded, and rid of a plan that nobody made for it.
 
-        What is wrong passes: the validating call, which comes last, names all of it at once. Only a template that
-        cannot be folded yet is refused here, because what Kueue would read from it next is missing.
+        What is wrong is refused here already, with every fault: a fraction or a negative count would next meet the API
+        server's own check, which knows only that it is no integer, and not what to write instead.
         """
         queue = labels_of(question.object).get(KUEUE_QUEUE_NAME)
         if not queue:
             return Allowed()
-        path = _spec_path(at)
+        path, spec = _spec_path(at), template["spec"]
         pool = self.pools.behind(queue)
-        fold = folds.fold(template["spec"], table=self.table, pool=pool, queue=queue, at=path)
-        if fold.errors:
-            return Refused(rules.validate(template["spec"], table=self.table, pool=pool, queue=queue, at=path))
-        patch: list[Operation] = []
-        if fold.spec is not None:
-            patch += difference(template["spec"], fold.spec, _pointer(path))
-        if not keep_plan:
-            patch += _without_plan(template, at)
-        return Allowed(patch)
+        folded = folds.fold(spec, table=self.table, pool=pool, queue=queue, at=path).spec or spec
+        if errors := rules.validate(folded, table=self.table, pool=pool, queue=queue, at=path):
+            return Refused(errors)
+        patch = difference(spec, folded, _pointer(path))
+        return Allowed(patch if keep_plan else [*patch, *_without_plan(template, at)])
 
     def validate(self, question: Question, template: Obj, *, at: str = "") -> Verdict:
-        """Every fault of the template, as all webhooks have left it."""
+        """The same rules over the template as all other webhooks have left it: they come after the fold."""
         queue = labels_of(question.object).get(KUEUE_QUEUE_NAME)
         if not queue:
             return Allowed()

@@ -142,6 +142,7 @@ def _authority(now: datetime, validity: Validity) -> Pair:
     builder = _builder(name, name, key, now, validity.authority)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = builder.add_extension(_usage(key_cert_sign=True), critical=True)
+    builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     return _pair(builder.sign(key, hashes.SHA256()), key)
 
 
@@ -156,6 +157,8 @@ def _leaf(authority: Pair, names: Iterable[str], now: datetime, validity: Validi
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     builder = builder.add_extension(_usage(digital_signature=True), critical=True)
     builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+    signer = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
+    builder = builder.add_extension(signer, critical=False)
     return _pair(builder.sign(issuer_key, hashes.SHA256()), key)
 
 

@@ -1,0 +1,60 @@
+"""A real HTTPS server with a certificate of its own, on a free port of this machine."""
+
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import anyio
+import pytest
+
+from gpustack_ctl.kube.resources import PODS
+from gpustack_ctl.webhooks import pki
+from gpustack_ctl.webhooks.review import Allowed, Question, Verdict
+from gpustack_ctl.webhooks.server import Server
+from gpustack_ctl.webhooks.tls import Tls
+from gpustack_ctl.webhooks.webhook import Webhook
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    port: int
+    tls: Tls
+    scope: anyio.CancelScope
+
+    def trusting(self) -> ssl.SSLContext:
+        """A client's context that trusts what the server says must be trusted."""
+        assert self.tls.trusted is not None
+        return ssl.create_default_context(cadata=self.tls.trusted.decode())
+
+
+Serve = Callable[..., AbstractAsyncContextManager[Served]]
+
+
+def allow(_question: Question) -> Verdict:
+    return Allowed()
+
+
+@pytest.fixture
+def serve() -> Serve:
+    @asynccontextmanager
+    async def served(decide: Callable[[Question], Verdict] = allow) -> AsyncIterator[Served]:
+        webhook = Webhook(
+            name="test.worker.gpustack.ai",
+            path="/test",
+            resource=PODS,
+            operations=("CREATE",),
+            mutates=True,
+            decide=decide,
+        )
+        tls = Tls()
+        made = pki.first({"127.0.0.1"}, datetime.now(UTC))
+        tls.install(made.leaf, trusted=made.trusted)
+        server = Server([webhook], host="127.0.0.1", port=0, tls=tls.context)
+        async with anyio.create_task_group() as tasks:
+            port = await tasks.start(server.run)
+            yield Served(port, tls, tasks.cancel_scope)
+            tasks.cancel_scope.cancel()
+
+    return served
