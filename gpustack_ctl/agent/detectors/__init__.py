@@ -1,0 +1,1 @@
+"""Detectors: the ways to find out which accelerators this node has."""
