@@ -1,0 +1,164 @@
+"""The cards of nodes as gate 3 must see them: what is recorded, and what is promised and not recorded yet.
+
+A Workload that was told Ready holds its accelerators long before its Pods do: Kueue has to admit it, the scheduler to
+bind its Pods and the kubelet to start them, and only then does the node agent record a Pod. So the ledger of a node is
+rebuilt from one uncached read of the Pods bound to it, and then every Workload that holds a Ready there takes what its
+Pods have not taken yet. Ledger and held Pods come from the same read: no Pod is counted twice, and none is missed.
+
+Pods that ask for a device outside Kueue, and have none recorded, are counted as well: the kubelet has accepted them.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import anyio
+
+from gpustack_ctl.accel.cards import Card, NodeCards, cards_of
+from gpustack_ctl.accel.families import Manufacturers
+from gpustack_ctl.accel.feasibility import Demand
+from gpustack_ctl.accel.inflight import Inflight, occupy
+from gpustack_ctl.accel.labels import HOSTNAME, KUEUE_PODSET, KUEUE_WORKLOAD, PLANNED
+from gpustack_ctl.accel.ledger import is_held, pod_key, rebuild
+from gpustack_ctl.accel.plans import PodPlan, open_entries, parse_plan
+from gpustack_ctl.accel.pools import Pool, pool_of
+from gpustack_ctl.accel.records import Record, RecordError, record_of
+from gpustack_ctl.accel.requests import read_pod
+from gpustack_ctl.controllers.demands import UnclearError, counts_of, demands_of
+from gpustack_ctl.controllers.sources import Sources
+from gpustack_ctl.controllers.workloads import check_state, holds_accelerators, nodes_of
+from gpustack_ctl.kube.client import Kube
+from gpustack_ctl.kube.objects import Obj, annotations_of, key_of, labels_of, namespace_of
+from gpustack_ctl.kube.resources import PODS
+
+_FINISHED = frozenset({"Succeeded", "Failed"})
+
+
+class Fleet:
+    """The cards of any nodes, as they will be once every promise is kept."""
+
+    def __init__(self, *, kube: Kube, sources: Sources, table: Manufacturers, release_terminated: bool = True) -> None:
+        self._kube = kube
+        self._sources = sources
+        self._table = table
+        self._release_terminated = release_terminated
+        sources.workloads.add_index("holding", _holding)
+        sources.pods.add_index("workload", _workload_of)
+
+    async def cards(self, nodes: Iterable[str], *, judged: str) -> dict[str, NodeCards]:
+        """The cards of those nodes that exist, for the Workload `judged`, whose own promises do not count."""
+        present = [node for node in map(self._sources.nodes.get, nodes) if node is not None]
+        bound: dict[str, list[Obj]] = {}
+        async with anyio.create_task_group() as tasks:
+            for node in present:
+                tasks.start_soon(self._read_pods, node["metadata"]["name"], bound)
+        recorded: dict[str, NodeCards] = {}
+        promised: list[Inflight] = []
+        for node in present:
+            name = node["metadata"]["name"]
+            cards = cards_of((self._sources.devices.get(name) or {}).get("spec") or {})
+            ledger = rebuild(cards, bound[name], table=self._table, release_terminated=self._release_terminated)
+            recorded[name] = ledger.on(name, counts_of(node))
+            holders = [each for each in self._sources.workloads.by_index("holding", name) if key_of(each) != judged]
+            for holder in holders:
+                promised.extend(self._promises(holder, name, bound[name]))
+            counted = {key_of(holder) for holder in holders}
+            unrecorded = {each.pod for each in ledger.unrecorded}
+            for pod in bound[name]:
+                if pod_key(pod) in unrecorded and counted.isdisjoint(_workload_of(pod)):
+                    promised.extend(self._strangers(pod, name, cards))
+        return occupy(recorded, promised)
+
+    async def _read_pods(self, node: str, into: dict[str, list[Obj]]) -> None:
+        into[node] = await self._kube.list(PODS, field_selector=f"spec.nodeName={node}")
+
+    def _promises(self, workload: Obj, node: str, bound: Sequence[Obj]) -> Iterator[Inflight]:
+        """What a Workload will still take on the node, role by role: its Pods there minus those recorded.
+
+        A finished Pod has had its turn. But where its Workload has already made a replacement, that one is to come,
+        whatever the sum says.
+        """
+        pods = self._pods_of(workload, node, bound)
+        for demand in self._demands(workload):
+            if demand.node != node:
+                continue
+            mine = [pod for pod in pods if labels_of(pod).get(KUEUE_PODSET, demand.role) == demand.role]
+            held = [pod for pod in mine if is_held(pod, self._table)]
+            waiting = sum(not _finished(pod) for pod in mine) - sum(not _finished(pod) for pod in held)
+            coming = max(demand.pods - len(held), waiting)
+            if coming > 0:
+                rest = Demand(
+                    role=demand.role,
+                    pod=demand.pod,
+                    pods=coming,
+                    akey=demand.akey,
+                    node=node,
+                    card_count=demand.card_count,
+                )
+                yield Inflight(key_of(workload), rest, _open_plan(workload, demand.role, node, held))
+
+    def _pods_of(self, workload: Obj, node: str, bound: Sequence[Obj]) -> list[Obj]:
+        """The Workload's Pods on the node, and those made for it that are not bound yet."""
+        key = key_of(workload)
+        known = self._sources.pods.by_index("workload", key)
+        unbound = (pod for pod in known if not pod["spec"].get("nodeName") and _destined(pod) in ("", node))
+        return [*(pod for pod in bound if key in _workload_of(pod)), *unbound]
+
+    def _demands(self, workload: Obj) -> tuple[Demand, ...]:
+        """The demands of a Workload that was told Ready; one that has become unclear since has none to be read."""
+        queue = workload["status"]["admission"].get("clusterQueue", "")
+        instance_type = self._sources.instance_types.get(queue)
+        pool = pool_of(instance_type, table=self._table) if instance_type is not None else None
+        try:
+            return demands_of(workload, pool=pool, flavor_of=self._sources.flavors.get, table=self._table)
+        except UnclearError:
+            return ()
+
+    def _strangers(self, pod: Obj, node: str, cards: Sequence[Card]) -> Iterator[Inflight]:
+        """A Pod that nobody promised anything: it may take any model of its manufacturer, so it counts on each."""
+        for akey, card in {card.akey: card for card in cards}.items():
+            demand = read_pod(pod["spec"], table=self._table, pool=_pool_of_card(card))
+            if demand.manufacturer == card.manufacturer:
+                yield Inflight(key_of(pod), Demand(role="", pod=demand, pods=1, akey=akey, node=node))
+
+
+def _holding(workload: Obj) -> Iterable[str]:
+    return nodes_of(workload) if holds_accelerators(workload) else ()
+
+
+def _workload_of(pod: Obj) -> tuple[str, ...]:
+    name = annotations_of(pod).get(KUEUE_WORKLOAD)
+    return (f"{namespace_of(pod)}/{name}",) if name else ()
+
+
+def _finished(pod: Obj) -> bool:
+    return (pod.get("status") or {}).get("phase") in _FINISHED
+
+
+def _destined(pod: Obj) -> str:
+    """The node that an unbound Pod is pinned to, as Kueue pins the Pods that it lets go."""
+    return str((pod["spec"].get("nodeSelector") or {}).get(HOSTNAME, ""))
+
+
+def _open_plan(workload: Obj, role: str, node: str, held: Iterable[Obj]) -> tuple[PodPlan, ...]:
+    """What of the role's plan on the node nobody has taken yet."""
+    updates = (check_state(workload) or {}).get("podSetUpdates") or ()
+    texts = [(update.get("annotations") or {}).get(PLANNED) for update in updates if update.get("name") == role]
+    entries = parse_plan(texts[0], node) if texts and texts[0] else ()
+    return open_entries(entries, _records(held))
+
+
+def _records(pods: Iterable[Obj]) -> Iterator[Record]:
+    for pod in pods:
+        try:
+            yield record_of(pod)
+        except RecordError:
+            continue  # a record that cannot be read matches no entry; the ledger counts its cards as held
+
+
+def _pool_of_card(card: Card) -> Pool:
+    return Pool(
+        name=card.akey,
+        akey=card.akey,
+        manufacturer=card.manufacturer,
+        memory_mib=card.memory_mib or None,
+        profiles={profile.name: profile.memory_mib for profile in card.profiles},
+    )

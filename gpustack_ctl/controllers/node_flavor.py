@@ -1,0 +1,100 @@
+"""Node flavors: the ResourceFlavors that the managed nodes call for, and the InstanceTypes derived from them.
+
+Which nodes are alike is a question about all of them, so there is one key and one plan; a burst of nodes is planned
+once. Owns every ResourceFlavor marked `resource.gpustack.ai/type: nodes`: made as planned, deleted when no node is left
+that it selects (Kueue keeps it until no queue refers to it). Derived InstanceTypes are only created: from then on their
+spec is an administrator's, and one that was deleted is written anew while its nodes are there.
+
+Woken by Nodes that change labels, Devices that change spec, flavors and types that are edited or deleted, and settings.
+"""
+
+from collections.abc import Iterable
+
+import structlog
+
+from gpustack_ctl.accel.features import node_facts
+from gpustack_ctl.accel.flavors import FlavorPlan, FlavorSettings, plan_flavors
+from gpustack_ctl.accel.labels import RESOURCE_TYPE, TYPE_NODES
+from gpustack_ctl.controllers.settings import AWARE_CPU_MANUFACTURER, DERIVED_FROM_NODE, MIXED_ON_NODE, Settings
+from gpustack_ctl.controllers.sources import labels_changed, spec_changed
+from gpustack_ctl.controllers.writes import settle
+from gpustack_ctl.kube.client import Kube
+from gpustack_ctl.kube.controller import DONE, Controller, Result, Wake, changes
+from gpustack_ctl.kube.errors import AlreadyExists
+from gpustack_ctl.kube.informer import Informer
+from gpustack_ctl.kube.objects import Obj, deleting, labels_of, name_of, uid_of
+from gpustack_ctl.kube.resources import INSTANCE_TYPES, RESOURCE_FLAVORS
+
+log = structlog.get_logger()
+
+MANAGER = "gpustack-node-flavor"
+ALL_NODES = "nodes"
+
+
+class NodeFlavor(Controller):
+    """The only key is `ALL_NODES`."""
+
+    name = "node-flavor"
+
+    def __init__(
+        self,
+        *,
+        kube: Kube,
+        nodes: Informer,
+        devices: Informer,
+        flavors: Informer,
+        instance_types: Informer,
+        settings: Settings,
+    ) -> None:
+        self._kube = kube
+        self._nodes = nodes
+        self._devices = devices
+        self._flavors = flavors
+        self._instance_types = instance_types
+        self._settings = settings
+
+    def wakes(self) -> Iterable[Wake]:
+        yield changes(self._nodes, key=_all_nodes, when=labels_changed)
+        yield changes(self._devices, key=_all_nodes, when=spec_changed)
+        yield changes(self._flavors, key=_all_nodes, when=spec_changed)
+        yield changes(self._instance_types, key=_all_nodes, when=lambda _, new: new is None)
+        yield self._settings.wake(MIXED_ON_NODE, AWARE_CPU_MANUFACTURER, DERIVED_FROM_NODE, keys=lambda: (ALL_NODES,))
+
+    async def reconcile(self, key: str) -> Result:  # noqa: ARG002 — there is one key
+        plan = self._plan()
+        for flavor in plan.flavors.values():
+            await settle(self._kube, self._flavors, flavor, manager=MANAGER)
+        for flavor in self._flavors.list():
+            if _ours(flavor) and not deleting(flavor) and name_of(flavor) not in plan.flavors:
+                log.info("no node is left for this flavor: deleting it", flavor=name_of(flavor))
+                await self._kube.delete(RESOURCE_FLAVORS, name_of(flavor), uid=uid_of(flavor))
+        if self._settings.on(DERIVED_FROM_NODE):
+            for instance_type in plan.instance_types.values():
+                await self._derive(instance_type)
+        return DONE
+
+    def _plan(self) -> FlavorPlan:
+        settings = FlavorSettings(
+            mixed_on_node=self._settings.on(MIXED_ON_NODE), aware_cpu=self._settings.on(AWARE_CPU_MANUFACTURER)
+        )
+        facts = (
+            node_facts(node, self._devices.get(name_of(node))) for node in self._nodes.list() if not deleting(node)
+        )
+        return plan_flavors([fact for fact in facts if fact is not None], settings)
+
+    async def _derive(self, instance_type: Obj) -> None:
+        if self._instance_types.get(name_of(instance_type)) is not None:
+            return
+        try:
+            self._instance_types.observe(await self._kube.create(INSTANCE_TYPES, instance_type))
+        except AlreadyExists:
+            return  # made by a person, or by us and not seen yet: either way its spec is not ours to touch
+        log.info("made an instance type for nodes that appeared", instance_type=name_of(instance_type))
+
+
+def _all_nodes(_: Obj) -> str:
+    return ALL_NODES
+
+
+def _ours(flavor: Obj) -> bool:
+    return labels_of(flavor).get(RESOURCE_TYPE) == TYPE_NODES
