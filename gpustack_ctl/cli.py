@@ -169,3 +169,221 @@ def crds(output: str) -> None:
     from gpustack_ctl.crds import render
 
     click.echo(render(output), nl=False)
+
+
+@cli.group()
+def local() -> None:
+    """A real cluster from processes on this machine: etcd, Kubernetes, Kueue and a kubelet; no container engine."""
+
+
+directory_flag = flag(
+    "--dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Run directory; default $XDG_STATE_HOME/gpustack-ctl/local.",
+)
+
+
+@local.command()
+@directory_flag
+@flag("--no-kubelet", is_flag=True, help="Control plane and Kueue only: needs neither root nor containerd.")
+@flag("--fake-nodes", type=click.IntRange(min=0), default=0, help="Nodes without a kubelet, for scale.")
+@output_flag
+@log_flags
+def up(dir: Path | None, no_kubelet: bool, fake_nodes: int, output: str, **values: Any) -> None:  # noqa: A002
+    """Bring the cluster up, or say that it is; builds the programs first when the cache has none."""
+    from gpustack_ctl.accel.families import manufacturers
+    from gpustack_ctl.accel.kueue_config import kueue_configuration
+    from gpustack_ctl.localcluster import cluster
+    from gpustack_ctl.localcluster.spec import ClusterSpec, default_directory
+
+    _logs(values)
+    spec = ClusterSpec(
+        directory=dir or default_directory(),
+        kubelet=not no_kubelet,
+        fake_nodes=fake_nodes,
+        kueue=kueue_configuration(manufacturers()),
+    )
+    _show_status(_await(cluster.up, spec), output)
+
+
+@local.command()
+@directory_flag
+@log_flags
+def down(dir: Path | None, **values: Any) -> None:  # noqa: A002
+    """End every process of the cluster and remove all it left but its logs."""
+    from gpustack_ctl.localcluster import cluster
+    from gpustack_ctl.localcluster.spec import default_directory
+
+    _logs(values)
+    directory = dir or default_directory()
+    ended = _await(cluster.down, directory)
+    click.echo(f"ended the cluster in {directory}" if ended else f"no cluster in {directory}", err=True)
+
+
+@local.command()
+@directory_flag
+@output_flag
+def status(dir: Path | None, output: str) -> None:  # noqa: A002
+    """Say what runs, by asking the programs themselves; exit code 1 when the cluster is not up."""
+    from gpustack_ctl.localcluster import cluster
+    from gpustack_ctl.localcluster.spec import default_directory
+
+    found = _await(cluster.status, dir or default_directory())
+    _show_status(found, output)
+    if not found.up:
+        sys.exit(NO)
+
+
+@cli.command()
+@connection_flags
+@flag("--once", is_flag=True, help="End when the story is told; otherwise it stays on stage until Ctrl-C.")
+@flag("--keep", is_flag=True, help="Leave the local cluster up at the end and print its kubeconfig.")
+@flag("--inventory", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Other cards than four A10G.")
+@flag("--install-kueue", is_flag=True, help="With --kubeconfig: install Kueue there when it is missing.")
+@flag("--webhook-url", help="With --kubeconfig: base URL at which that API server reaches this process.")
+@flag("--node-name", help="With --kubeconfig: the Node this machine is; default its only Ready one.")
+@flag(
+    "--kubelet-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("/var/lib/kubelet"),
+    help="With --kubeconfig: the kubelet's directory, with its sockets.",
+)
+@output_flag
+@log_flags
+def demo(kubeconfig: str | None, context: str | None, output: str, **values: Any) -> None:
+    """Send six Pods through the five gates on a real cluster, and show what each gate saw and answered.
+
+    Without --kubeconfig a cluster is made on this machine (Linux, root) and is gone at the end. Exit code 0 only when
+    the whole story happened.
+    """
+    from gpustack_ctl.demo.play import Options, play
+
+    _logs({**values, "log_level": "error" if values["log_level"] == "info" else values["log_level"]})
+    document = _await(
+        play,
+        Options(
+            kubeconfig=kubeconfig,
+            context=context,
+            node=values["node_name"],
+            kubelet_dir=values["kubelet_dir"],
+            webhook_url=values["webhook_url"],
+            install_kueue=values["install_kueue"],
+            inventory=values["inventory"],
+            once=values["once"],
+            keep=values["keep"],
+        ),
+    )
+    if output == "json":
+        _print_json(document)
+    if not document["ok"]:
+        sys.exit(NO)
+
+
+def _run(arguments: list[str]) -> int:
+    """Run the command line; every expected failure becomes one plain message and its exit code."""
+    from gpustack_ctl.agent.detectors.marked import DocumentError
+    from gpustack_ctl.kube.errors import KubeError
+    from gpustack_ctl.localcluster.errors import LocalClusterError
+
+    try:
+        cli.main(arguments, prog_name="gpustack-ctl", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return BAD_INPUT
+    except click.Abort:
+        return 130
+    except DocumentError as error:
+        return _fail(str(error), BAD_INPUT)
+    except (KubeError, LocalClusterError) as error:
+        return _fail(str(error), OUT_OF_REACH)
+    except SystemExit as exit_:
+        return exit_.code if isinstance(exit_.code, int) else NO
+    return 0
+
+
+def _run_roles(values: dict[str, Any], *, manager: bool = False, agent: bool = False) -> None:
+    from gpustack_ctl import roles
+    from gpustack_ctl.kube.client import Kube
+
+    _logs(values)
+    manager_config, agent_config = (
+        _manager_config(values) if manager else None,
+        _agent_config(values) if agent else None,
+    )
+
+    async def serve() -> None:
+        async with Kube.connect(kubeconfig=values["kubeconfig"], context=values["context"]) as kube:
+            await roles.serve(kube, manager=manager_config, agent=agent_config, metrics_port=values["metrics_port"])
+
+    _await(roles.until_signal, serve)
+
+
+def _manager_config(values: dict[str, Any]) -> Any:
+    from gpustack_ctl.manager import ManagerConfig
+    from gpustack_ctl.webhooks.run import WebhookConfig
+
+    try:
+        webhook = WebhookConfig(
+            port=values["webhook_port"],
+            url=values["webhook_url"],
+            cert_dir=values["webhook_cert_dir"],
+            namespace=values["namespace"],
+        )
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--webhook-url") from None
+    return ManagerConfig(namespace=values["namespace"], leader_elect=values["leader_elect"], webhook=webhook)
+
+
+def _agent_config(values: dict[str, Any]) -> Any:
+    from gpustack_ctl.node_agent import NodeAgentConfig
+
+    return NodeAgentConfig(
+        node_name=values["node_name"],
+        detector=values["detector"],
+        inventory=values["inventory"],
+        kubelet_dir=values["kubelet_dir"],
+        state_dir=values["state_dir"],
+    )
+
+
+def _show_status(found: Any, output: str) -> None:
+    """`local up` and `local status`: the document, or a line per program."""
+    if output == "json":
+        _print_json(found.document())
+        return
+    for program in found.programs:
+        click.echo(f"{program.name:26} {'ready' if program.ready else 'DOWN':6} pid {program.pid:<8} {program.log}")
+    click.echo(f"export KUBECONFIG={found.kubeconfig}" if found.up else f"the cluster in {found.directory} is not up")
+
+
+def _await(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Run an async function to its end; a group of one exception is that exception."""
+    import anyio
+
+    try:
+        return anyio.run(function, *arguments)
+    except BaseExceptionGroup as group:
+        raise _only(group) from group
+
+
+def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    while isinstance(group, BaseExceptionGroup) and len(group.exceptions) == 1:
+        group = group.exceptions[0]  # type: ignore[assignment]
+    return group
+
+
+def _logs(values: dict[str, Any]) -> None:
+    from gpustack_ctl.telemetry import logs
+
+    logs.configure(level=values["log_level"], format=values["log_format"])
+
+
+def _print_json(document: Any) -> None:
+    import orjson
+
+    click.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
+
+
+def _fail(message: str, code: int) -> int:
+    click.echo(f"gpustack-ctl: {message}", err=True)
+    return code

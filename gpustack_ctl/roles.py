@@ -1,8 +1,8 @@
 """The roles of one process: one connection, one informer layer, one health endpoint, whichever roles it runs."""
 
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 import anyio
 import structlog
@@ -10,9 +10,11 @@ from anyio.abc import TaskStatus
 
 from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.informer import Informers
-from gpustack_ctl.manager import ManagerConfig
-from gpustack_ctl.node_agent import NodeAgentConfig
 from gpustack_ctl.telemetry.health import Health
+
+if TYPE_CHECKING:  # a role is imported when it runs: an agent should not carry the manager in its memory
+    from gpustack_ctl.manager import ManagerConfig
+    from gpustack_ctl.node_agent import NodeAgentConfig
 
 log = structlog.get_logger()
 
@@ -20,19 +22,19 @@ log = structlog.get_logger()
 async def serve(
     kube: Kube,
     *,
-    manager: ManagerConfig | None = None,
-    agent: NodeAgentConfig | None = None,
-    host: str = "127.0.0.1",
+    manager: "ManagerConfig | None" = None,
+    agent: "NodeAgentConfig | None" = None,
+    host: str = "0.0.0.0",  # noqa: S104 - probes and scrapes come from outside the Pod
     metrics_port: int = 0,
     task_status: TaskStatus[Informers] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Run the roles that have a configuration until cancelled or told to stop by SIGTERM or SIGINT.
+    """Run the roles that have a configuration until cancelled.
 
     Started once every role serves; reports the informer layer that they share.
     """
     informers, health = Informers(kube), Health()
     health.require("caches synced", lambda: informers.synced)
-    async with _until_signal() as tasks:
+    async with anyio.create_task_group() as tasks:
         port = await tasks.start(
             lambda task_status: health.serve(host=host, port=metrics_port, task_status=task_status)
         )
@@ -46,7 +48,7 @@ async def serve(
 
 
 async def _manager(
-    config: ManagerConfig, kube: Kube, informers: Informers, health: Health, *, task_status: TaskStatus[None]
+    config: "ManagerConfig", kube: Kube, informers: Informers, health: Health, *, task_status: TaskStatus[None]
 ) -> None:
     from gpustack_ctl import manager
 
@@ -54,19 +56,19 @@ async def _manager(
 
 
 async def _agent(
-    config: NodeAgentConfig, kube: Kube, informers: Informers, health: Health, *, task_status: TaskStatus[None]
+    config: "NodeAgentConfig", kube: Kube, informers: Informers, health: Health, *, task_status: TaskStatus[None]
 ) -> None:
     from gpustack_ctl import node_agent
 
     await node_agent.run(config, kube, informers, health, task_status=task_status)
 
 
-@asynccontextmanager
-async def _until_signal() -> AsyncIterator[anyio.abc.TaskGroup]:
-    """A task group that SIGTERM and SIGINT cancel: every task in it drains in its own `finally`."""
+async def until_signal(function: Callable[[], Awaitable[None]]) -> None:
+    """Run `function` until it ends, or until SIGTERM or SIGINT cancels it: everything in it drains in its `finally`."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_watch_signals, tasks.cancel_scope)
-        yield tasks
+        await function()
+        tasks.cancel_scope.cancel()
 
 
 async def _watch_signals(scope: anyio.CancelScope) -> None:

@@ -1,70 +1,72 @@
 """The demonstration from curtain to curtain: site, stage, story, verdict."""
 
 import time
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpustack_ctl.demo.pods import Cast, cast_for
-from gpustack_ctl.demo.report import document
+import anyio
+
+from gpustack_ctl.demo.pods import cast_for
+from gpustack_ctl.demo.report import Told, document
 from gpustack_ctl.demo.screen import Screen
-from gpustack_ctl.demo.stage import INVENTORY, Site, Stage, set_up
-from gpustack_ctl.demo.story import Outcome, tell
+from gpustack_ctl.demo.sites import Site, existing_site, local_site
+from gpustack_ctl.demo.stage import INVENTORY, Stage, set_up
+from gpustack_ctl.demo.story import tell
 from gpustack_ctl.demo.timeline import Timeline
-from gpustack_ctl.demo.verdict import Finding, judge
-from gpustack_ctl.demo.waiting import StepFailed
-
-Sites = AbstractAsyncContextManager[Site]
+from gpustack_ctl.demo.verdict import judge
+from gpustack_ctl.demo.waiting import StepError
 
 
-@dataclass(slots=True)
-class _Told:
-    """What there is to report, filled as the story goes, so that a failure reports all that came before it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the command line asked for; see `gpustack-ctl demo --help`."""
 
-    timeline: Timeline | None = None
-    cast: Cast | None = None
-    outcome: Outcome | None = None
-    cards: list[dict[str, Any]] | None = None
-    findings: list[Finding] | None = None
-    failure: StepFailed | None = None
-    logs: str = ""
+    kubeconfig: str | None = None
+    context: str | None = None
+    node: str | None = None
+    kubelet_dir: Path = Path("/var/lib/kubelet")
+    webhook_url: str | None = None
+    install_kueue: bool = False
+    inventory: Path | None = None
+    once: bool = False
+    keep: bool = False
 
 
-async def play(site: Sites, *, screen: Screen, inventory: Path | None = None, hold: Any = None) -> dict[str, Any]:
-    """Tell the story on `site` and return its document; `hold` is awaited at the end, with everything still running."""
-    started, told = time.monotonic(), _Told()
-    async with site as place:
-        told.logs = place.logs
-        try:
-            async with set_up(place, inventory=inventory or INVENTORY, step=screen.step) as stage:
+async def play(options: Options) -> dict[str, Any]:
+    """Tell the story and return its document. A story that fails is a document too; only the stage itself may raise."""
+    screen, told, started = Screen(), Told(), time.monotonic()
+    async with _site(options, screen) as site:
+        told.logs = site.logs
+        async with set_up(site, inventory=options.inventory or INVENTORY, step=screen.step) as stage:
+            try:
                 await _perform(stage, told, screen)
-                seconds = time.monotonic() - started
-                screen.conclude(
-                    told.findings or [],
-                    seconds=seconds,
-                    release=told.outcome.release_to_admitted if told.outcome else None,
-                )
-                if hold is not None:
-                    await hold()
-        except* StepFailed as failed:
-            told.failure = _first(failed)
-            screen.console.print(f"[red]✗[/] {told.failure.step}\n  {told.failure.saw}\n  logs: {told.logs}")
-            seconds = time.monotonic() - started
-    return document(
-        seconds=seconds,
-        timeline=told.timeline,
-        cast=told.cast,
-        outcome=told.outcome,
-        cards=told.cards or [],
-        findings=told.findings or [],
-        failure=told.failure,
-        logs=told.logs,
+            except StepError as failure:
+                told.failure = failure
+            told.seconds = time.monotonic() - started
+            screen.conclude(told)
+            if not options.once and told.failure is None:
+                await _stay(screen)
+        if options.keep:
+            screen.console.print(f"the cluster stays up: export KUBECONFIG={site.kubeconfig}")
+    return document(told)
+
+
+def _site(options: Options, screen: Screen) -> AbstractAsyncContextManager[Site]:
+    if options.kubeconfig is None and options.context is None:
+        return local_site(keep=options.keep, progress=screen.progress)
+    return existing_site(
+        kubeconfig=options.kubeconfig,
+        context=options.context,
+        node=options.node,
+        kubelet_dir=options.kubelet_dir,
+        webhook_url=options.webhook_url,
+        install_kueue=options.install_kueue,
     )
 
 
-async def _perform(stage: Stage, told: _Told, screen: Screen) -> None:
+async def _perform(stage: Stage, told: Told, screen: Screen) -> None:
     told.cast = cast_for(stage.manufacturer)
     told.timeline = Timeline(
         pods=stage.pods,
@@ -82,6 +84,7 @@ async def _perform(stage: Stage, told: _Told, screen: Screen) -> None:
     told.findings = judge(told.outcome, told.cast, node=stage.node, visible_devices=stage.manufacturer.visible_devices)
 
 
-def _first(failed: BaseExceptionGroup[StepFailed]) -> StepFailed:
-    inner = failed.exceptions[0]
-    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
+async def _stay(screen: Screen) -> None:
+    """Everything goes on running until the person has seen enough."""
+    screen.console.print("both roles go on running; Ctrl-C ends it")
+    await anyio.sleep_forever()

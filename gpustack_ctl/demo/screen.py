@@ -1,7 +1,7 @@
 """The story on a terminal: each Pod's way through the gates, and the cards filling.
 
-On a terminal the picture is redrawn in place; anywhere else each answer is one line as it comes, so that a log tells the
-same story. Both write to stderr: stdout is for the JSON document.
+On a terminal the picture is redrawn in place; anywhere else each answer is one line as it comes, so that a log tells
+the same story. Both write to stderr: stdout is for the JSON document.
 """
 
 import time
@@ -16,10 +16,11 @@ from rich.text import Text
 from gpustack_ctl.accel.families import Mode
 from gpustack_ctl.accel.units import M
 from gpustack_ctl.demo.pods import Cast, Role
+from gpustack_ctl.demo.report import Told
 from gpustack_ctl.demo.timeline import PodRecord, Timeline
-from gpustack_ctl.demo.verdict import Finding
 from gpustack_ctl.explain import GATES
 from gpustack_ctl.kube.objects import Obj
+from gpustack_ctl.localcluster.progress import Terminal
 
 _MARKS = {"passed": ("✓", "green"), "held": ("⏸", "yellow"), "refused": ("✗", "red")}
 _BAR = 20
@@ -30,6 +31,7 @@ class Screen:
 
     def __init__(self) -> None:
         self.console = Console(stderr=True, highlight=False)
+        self.progress = Terminal(self.console)
         self._started = time.monotonic()
         self._step = ""
         self._timeline: Timeline | None = None
@@ -68,16 +70,18 @@ class Screen:
                 )
             self._printed[record.name] = len(record.seen)
 
-    def conclude(self, findings: Sequence[Finding], *, seconds: float, release: float | None) -> None:
+    def conclude(self, told: Told) -> None:
         """The verdict, claim by claim, under the picture as it stood at the end."""
         if not self.console.is_terminal and self._timeline is not None:
             self.console.print(self._picture())
-        for found in findings:
+        for found in told.findings:
             mark, colour = _MARKS["passed" if found.holds else "refused"]
             self.console.print(f"[{colour}]{mark}[/] {found.claim}" + ("" if found.holds else f": {found.saw}"))
-        if release is not None:
-            self.console.print(f"whole deleted → late admitted: {release:.1f} s")
-        self.console.print(f"{seconds:.1f} s in all")
+        if told.failure is not None:
+            self.console.print(f"[red]✗[/] {told.failure.step}\n  {told.failure.saw}\n  logs: {told.logs}")
+        if told.outcome is not None:
+            self.console.print(f"whole deleted → late admitted: {told.outcome.release_to_admitted:.1f} s")
+        self.console.print(f"{told.seconds:.1f} s in all")
 
     def _clock(self) -> str:
         return f"{time.monotonic() - self._started:6.1f}"

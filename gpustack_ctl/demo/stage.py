@@ -1,7 +1,7 @@
 """The stage: a cluster, both roles on it, and a namespace of the story's own.
 
-The cluster is a local one made for the occasion, or the one that a kubeconfig names. Either way the story then sees the
-same things: a connection, the informers that the roles themselves use, and the entrance of a pool that appeared by itself.
+The cluster is a local one made for the occasion, or the one that a kubeconfig names. Either way the story sees the same
+things: a connection, the informers that the roles themselves use, and the entrance of a pool that appeared by itself.
 """
 
 import os
@@ -15,6 +15,7 @@ import anyio
 
 from gpustack_ctl import roles
 from gpustack_ctl.accel.families import Manufacturer, Manufacturers, manufacturers
+from gpustack_ctl.demo.sites import Site
 from gpustack_ctl.demo.waiting import until
 from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.informer import Informer, Informers
@@ -22,24 +23,10 @@ from gpustack_ctl.kube.objects import Obj
 from gpustack_ctl.kube.resources import DEVICES, INSTANCE_TYPES, LOCAL_QUEUES, NAMESPACES, PODS, WORKLOADS
 from gpustack_ctl.manager import ManagerConfig
 from gpustack_ctl.node_agent import NodeAgentConfig
-from gpustack_ctl.webhooks.config import WebhookConfig
+from gpustack_ctl.webhooks.run import WebhookConfig
 
 NAMESPACE = "gpustack-demo"
 INVENTORY = Path(__file__).with_name("inventory.yaml")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
-    """Where to play: a cluster that is up, a node of it whose kubelet can be reached from here, and an image to run."""
-
-    kubeconfig: str | None
-    context: str | None = None
-    node: str
-    kubelet_dir: Path
-    state_dir: Path
-    image: str
-    logs: str
-    webhook_url: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,8 @@ from gpustack_ctl.kube.objects import Obj
 from gpustack_ctl.kube.resources import PODS
 
 _RUNS, _HELD, _RELEASED, _PRINTS = 40, 20, 60, 10
-"""Seconds until a Pod must run, be held, be released, has printed its environment: far above what is usual, so that only a fault reaches them."""
+"""Seconds until a Pod must run, be held, be released, have printed: so far above what is usual that only a fault
+reaches them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +39,11 @@ class Outcome:
 
     endings: dict[str, Ending]
     cards: list[Obj]
-    release_to_admitted: float | None
+    release_to_admitted: float
 
 
 async def tell(stage: Stage, cast: Cast, timeline: Timeline) -> Outcome:
-    """Play every part in order; raises StepFailed at the first that does not come true."""
+    """Play every part in order; raises StepError at the first that does not come true."""
     endings: dict[str, Ending] = {}
     halves = [await _enter(stage, timeline, role) for role in (cast.half_a, cast.half_b)]
     for half in halves:
@@ -99,7 +100,7 @@ async def _environment(stage: Stage, pod: str) -> dict[str, str]:
     """The container's own environment, as it printed it when it started."""
     log = b""
     with anyio.move_on_after(_PRINTS):
-        while not (log := await stage.kube.raw(f"/api/v1/namespaces/{stage.namespace}/pods/{pod}/log")):
+        while not (log := await stage.kube.raw(f"/api/v1/namespaces/{stage.namespace}/pods/{pod}/log")):  # noqa: ASYNC110
             await anyio.sleep(0.1)
     lines = (line.partition("=") for line in log.decode(errors="replace").splitlines())
     return {name: value for name, sign, value in lines if sign and not name.startswith("KUBERNETES_")}

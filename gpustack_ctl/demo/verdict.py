@@ -46,9 +46,9 @@ def _same_card(half_a: Ending, half_b: Ending) -> Finding:
 
 
 def _late_was_held(late: Ending, node: str) -> Finding:
-    credits, held = late.record.answered(2, "passed"), late.record.answered(3, "held")
+    admitted, held = late.record.answered(2, "passed"), late.record.answered(3, "held")
     message = held.answer.message if held else "never held"
-    in_order = credits is not None and held is not None and credits.seconds <= held.seconds
+    in_order = admitted is not None and held is not None and admitted.seconds <= held.seconds
     return Finding(
         "gate 3 held late after credits had passed, and names the node", in_order and node in message, message
     )

@@ -10,7 +10,7 @@ T = TypeVar("T")
 _POLL = 0.02
 
 
-class StepFailed(Exception):
+class StepError(Exception):
     """A step of the story did not come true: which one, and what was there instead."""
 
     def __init__(self, step: str, saw: str) -> None:
@@ -21,7 +21,7 @@ class StepFailed(Exception):
 async def until(
     step: str, true: Callable[[], T | None], *, seconds: float, saw: Callable[[], str] = lambda: "nothing of the kind"
 ) -> T:
-    """Wait until `true()` gives something; raise StepFailed with what `saw()` says after `seconds`.
+    """Wait until `true()` gives something; raise StepError with what `saw()` says after `seconds`.
 
     It asks the informers' local copies, so asking often costs the cluster nothing.
     """
@@ -30,4 +30,4 @@ async def until(
             if (found := true()) is not None and found is not False:
                 return found
             await anyio.sleep(_POLL)
-    raise StepFailed(step, f"after {seconds:g} s: {saw()}")
+    raise StepError(step, f"after {seconds:g} s: {saw()}")
