@@ -1,4 +1,4 @@
-"""Fixtures every test may use: one real control plane for the whole session, and a namespace of its own for each test."""
+"""Fixtures every test may use: one real control plane for the whole session, and a namespace for each test."""
 
 import shutil
 import tempfile

@@ -17,6 +17,8 @@ import orjson
 
 Obj = dict[str, Any]
 
+_CONTEXT = "gpustack-local"
+
 _PATCHES = {
     "merge": "application/merge-patch+json",
     "strategic": "application/strategic-merge-patch+json",
@@ -95,35 +97,37 @@ class Api:
 @asynccontextmanager
 async def connect(kubeconfig: Path) -> AsyncIterator[Api]:
     """The API server that a kubeconfig of ours points at, as its user."""
-    config = orjson.loads(kubeconfig.read_bytes())
-    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-    tls = _tls(cluster["certificate-authority-data"], user["client-certificate-data"], user["client-key-data"])
+    server, tls = _read_kubeconfig(kubeconfig)
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=32)) as session:
-        yield Api(cluster["server"], session, tls)
+        yield Api(server, session, tls)
 
 
 def write_kubeconfig(path: Path, *, server: str, authority: Path, certificate: Path, key: Path, user: str) -> None:
     """A kubeconfig that stands alone; JSON is YAML, so every tool reads it."""
-    embedded = {name: base64.b64encode(file.read_bytes()).decode() for name, file in
-                {"ca": authority, "crt": certificate, "key": key}.items()}  # fmt: skip
+    cluster = {"server": server, "certificate-authority-data": _embedded(authority)}
+    credentials = {"client-certificate-data": _embedded(certificate), "client-key-data": _embedded(key)}
     config = {
         "apiVersion": "v1",
         "kind": "Config",
-        "current-context": "gpustack-local",
-        "clusters": [
-            {"name": "gpustack-local", "cluster": {"server": server, "certificate-authority-data": embedded["ca"]}}
-        ],
-        "users": [
-            {
-                "name": user,
-                "user": {"client-certificate-data": embedded["crt"], "client-key-data": embedded["key"]},
-            }
-        ],
-        "contexts": [{"name": "gpustack-local", "context": {"cluster": "gpustack-local", "user": user}}],
+        "current-context": _CONTEXT,
+        "clusters": [{"name": _CONTEXT, "cluster": cluster}],
+        "users": [{"name": user, "user": credentials}],
+        "contexts": [{"name": _CONTEXT, "context": {"cluster": _CONTEXT, "user": user}}],
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch(mode=0o600)
     path.write_bytes(orjson.dumps(config, option=orjson.OPT_INDENT_2))
+
+
+def _embedded(file: Path) -> str:
+    return base64.b64encode(file.read_bytes()).decode()
+
+
+def _read_kubeconfig(path: Path) -> tuple[str, ssl.SSLContext]:
+    config = orjson.loads(path.read_bytes())
+    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+    tls = _tls(cluster["certificate-authority-data"], user["client-certificate-data"], user["client-key-data"])
+    return cluster["server"], tls
 
 
 def _tls(authority: str, certificate: str, key: str) -> ssl.SSLContext:

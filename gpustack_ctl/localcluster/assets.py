@@ -36,7 +36,7 @@ async def find_assets(progress: Progress) -> Assets:
         return _named(Path(named))
     cached = Assets(cache_directory())
     if cached.missing():
-        await ensure_built(cached.directory, progress)
+        await ensure_built(cached.directory, progress, complete=lambda: not cached.missing())
     return cached
 
 

@@ -7,28 +7,37 @@ container is known. So the ids on disk name exactly the cgroups of this run, eve
 import contextlib
 from pathlib import Path
 
-import anyio
+from gpustack_ctl.localcluster.polling import until
 
 _MOUNT = Path("/sys/fs/cgroup")
 _PARENT = "k8s.io"
-_TRIES = 50
-"""A cgroup is busy until the last of its dead is buried: milliseconds."""
+_BUSY = 2.0
+"""Seconds to wait for a cgroup whose dead are not all buried; it takes milliseconds."""
 
 
 async def remove_container_cgroups(containerd_root: Path) -> None:
     """Remove the cgroups of every container known to the containerd that wrote ``containerd_root``."""
-    cri = containerd_root / "io.containerd.grpc.v1.cri"
-    ids = {path.name for kind in ("sandboxes", "containers") for path in cri.glob(f"{kind}/*")}
-    parents = [parent for parent in (_MOUNT / _PARENT, *_MOUNT.glob(f"*/{_PARENT}")) if parent.is_dir()]
-    for _ in range(_TRIES):
+    parents, ids = _parents(), _container_ids(containerd_root)
+
+    async def removed() -> bool:
         left = [cgroup for parent in parents for id_ in ids if (cgroup := parent / id_).is_dir()]
-        if not left:
-            break
         for cgroup in left:
             _remove(cgroup)
-        await anyio.sleep(0.02)
+        return not left
+
+    await until(removed, seconds=_BUSY, every=0.02)
     for parent in parents:
         _rmdir(parent)  # refused while another containerd has containers there
+
+
+def _parents() -> list[Path]:
+    """One in each hierarchy of cgroup v1, one in all on v2."""
+    return [parent for parent in (_MOUNT / _PARENT, *_MOUNT.glob(f"*/{_PARENT}")) if parent.is_dir()]
+
+
+def _container_ids(containerd_root: Path) -> set[str]:
+    cri = containerd_root / "io.containerd.grpc.v1.cri"
+    return {path.name for kind in ("sandboxes", "containers") for path in cri.glob(f"{kind}/*")}
 
 
 def _remove(cgroup: Path) -> None:

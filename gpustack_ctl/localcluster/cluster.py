@@ -14,11 +14,12 @@ import anyio
 from gpustack_ctl.localcluster import kueue, programs
 from gpustack_ctl.localcluster.api import Api, Obj, connect, write_kubeconfig
 from gpustack_ctl.localcluster.assets import Assets, find_assets
-from gpustack_ctl.localcluster.errors import first_error
+from gpustack_ctl.localcluster.errors import LocalClusterError, first_error
 from gpustack_ctl.localcluster.fakenodes import fake_name
 from gpustack_ctl.localcluster.health import ADMIN, Health
 from gpustack_ctl.localcluster.node import LocalNode
 from gpustack_ctl.localcluster.pki import Authority
+from gpustack_ctl.localcluster.polling import until
 from gpustack_ctl.localcluster.programs import Ports
 from gpustack_ctl.localcluster.progress import Progress, Terminal
 from gpustack_ctl.localcluster.requirements import check_kubelet, check_platform
@@ -120,7 +121,7 @@ async def up(spec: ClusterSpec, *, progress: Progress | None = None) -> ClusterS
 
 async def down(directory: Path) -> bool:
     """End a run and remove all of it but its logs; False when there was none."""
-    if not directory.is_dir():
+    if Run.load(directory) is None:
         return False
     with exclusive(directory):
         return await _clear(directory)
@@ -204,7 +205,7 @@ async def _fake_nodes(spec: ClusterSpec, run: Run) -> None:
 
 
 async def _kueue(spec: ClusterSpec, run: Run, assets: Assets, ports: Ports) -> None:
-    """Kueue refuses to start before its definitions are established; its webhooks must not be asked before it serves."""
+    """Kueue starts only once its definitions are established, and is to be asked as a webhook only once it serves."""
     config = kueue.configuration(
         spec.kueue,
         webhook_port=ports.kueue_webhook,
@@ -232,9 +233,12 @@ async def _establish(api: Api, definitions: list[Obj]) -> None:
         for definition in definitions:
             tasks.start_soon(api.create, _CRDS, definition)
     wanted = {definition["metadata"]["name"] for definition in definitions}
-    with anyio.fail_after(30):
-        while wanted - _established(await api.get(_CRDS)):
-            await anyio.sleep(0.1)
+
+    async def established() -> bool:
+        return not wanted - _established(await api.get(_CRDS))
+
+    if not await until(established, seconds=30):
+        raise LocalClusterError("Kueue's CustomResourceDefinitions are not established after 30 s")
 
 
 def _established(definitions: Obj) -> set[str]:

@@ -1,7 +1,6 @@
 """Is a program ready? Asked of the program itself, never of its log or its age."""
 
 import ssl
-from pathlib import Path
 from types import TracebackType
 
 import aiohttp
@@ -34,7 +33,7 @@ class Health:
     async def answers(self, probe: str) -> bool:
         """Whether a program is ready: ``http(s)://`` says so, ``unix://`` takes connections, ``file://`` is there."""
         if probe.startswith("file://"):
-            return Path(probe.removeprefix("file://")).exists()
+            return await anyio.Path(probe.removeprefix("file://")).exists()
         if probe.startswith("unix://"):
             return await _accepts(probe.removeprefix("unix://"))
         try:

@@ -89,9 +89,7 @@ def definitions(manifests: Path) -> list[Obj]:
     The older version is converted by a webhook that the API server would call for every change of every object, for
     the sake of a version that nobody here speaks; served without it, it would be read wrong.
     """
-    definitions: list[Obj] = [
-        yaml.load(file.read_text(), _LOADER) for file in sorted((manifests / "crd").glob("*.yaml"))
-    ]
+    definitions = [document for file in sorted((manifests / "crd").glob("*.yaml")) for document in _documents(file)]
     for definition in definitions:
         versions = definition["spec"]["versions"]
         for version in versions:
@@ -105,7 +103,7 @@ def webhooks(manifests: Path, *, frameworks: Iterable[str], webhook_port: int, a
     Kueue serves no webhook of a framework that is off, so one left in place would refuse every such object.
     """
     frameworks = list(frameworks)
-    configurations = list(yaml.load_all((manifests / "webhooks.yaml").read_text(), _LOADER))
+    configurations = _documents(manifests / "webhooks.yaml")
     for entry in configurations:
         entry["metadata"]["name"] = "kueue-" + entry["metadata"]["name"]
         entry["webhooks"] = [webhook for webhook in entry["webhooks"] if _served(webhook, frameworks)]
@@ -119,6 +117,10 @@ def webhooks(manifests: Path, *, frameworks: Iterable[str], webhook_port: int, a
                     ]
                 }
     return configurations
+
+
+def _documents(file: Path) -> list[Obj]:
+    return [document for document in yaml.load_all(file.read_text(), _LOADER) if document]
 
 
 def _served(webhook: Obj, frameworks: list[str]) -> bool:

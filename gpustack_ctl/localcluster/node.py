@@ -17,6 +17,7 @@ from gpustack_ctl.localcluster import images
 from gpustack_ctl.localcluster.api import Api, Obj, connect, write_kubeconfig
 from gpustack_ctl.localcluster.assets import Assets
 from gpustack_ctl.localcluster.errors import LocalClusterError
+from gpustack_ctl.localcluster.polling import until
 from gpustack_ctl.localcluster.processes import free_ports, tail
 from gpustack_ctl.localcluster.requirements import CNI
 from gpustack_ctl.localcluster.run import NODE_PREFIX, Program, Run
@@ -38,7 +39,7 @@ class LocalNode:
     @property
     def kubelet_dir(self) -> Path:
         """Path outside of the node's /var/lib/kubelet: device-plugins/kubelet.sock, pod-resources/kubelet.sock."""
-        return self._directory / "kubelet"
+        return kubelet_dir(self._run.directory, self.name)
 
     async def prepare(self) -> None:
         """Sandbox, containerd and the images."""
@@ -152,12 +153,17 @@ class LocalNode:
         await api.create("/api/v1/nodes", node)
 
     async def _ready(self, api: Api) -> None:
-        with anyio.move_on_after(_READY_SECONDS):
-            while not _is_ready(await api.get(f"/api/v1/nodes/{self.name}")):
-                await anyio.sleep(0.1)
-            return
-        log = self._run.log(f"kubelet@{self.name}")
-        raise LocalClusterError(f"node {self.name} is not Ready after {_READY_SECONDS} s:\n{tail(log)}")
+        async def ready() -> bool:
+            return _is_ready(await api.get(f"/api/v1/nodes/{self.name}"))
+
+        if not await until(ready, seconds=_READY_SECONDS):
+            log = self._run.log(f"kubelet@{self.name}")
+            raise LocalClusterError(f"node {self.name} is not Ready after {_READY_SECONDS} s:\n{tail(log)}")
+
+
+def kubelet_dir(directory: Path, node: str) -> Path:
+    """Where a node's /var/lib/kubelet lies in a run's directory."""
+    return directory / f"{NODE_PREFIX}{node}" / "kubelet"
 
 
 _READY_SECONDS = 60

@@ -42,13 +42,13 @@ class Pid:
 
 
 def spawn(argv: Sequence[str], *, log: Path, env: Mapping[str, str] | None = None) -> Pid:
-    """Start a program in a session of its own (Ctrl-C in our terminal is not for it), its output appended to ``log``."""
+    """Start a program in a session of its own, for Ctrl-C in our terminal is not for it; ``log`` takes its output."""
     log.parent.mkdir(parents=True, exist_ok=True)
     output = (os.POSIX_SPAWN_OPEN, 1, str(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     silence = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
     actions = [silence, output, (os.POSIX_SPAWN_DUP2, 1, 2)]
     try:
-        number = os.posix_spawnp(argv[0], argv, {**os.environ, **(env or {})}, file_actions=actions, setsid=True)
+        number = os.posix_spawnp(argv[0], tuple(argv), {**os.environ, **(env or {})}, file_actions=actions, setsid=True)
     except OSError as error:
         raise LocalClusterError(f"cannot start {argv[0]}: {error.strerror}") from error
     return Pid(number, _started(number) or 0)
@@ -56,17 +56,16 @@ def spawn(argv: Sequence[str], *, log: Path, env: Mapping[str, str] | None = Non
 
 async def only_child(front: Pid) -> Pid:
     """The process behind one that forks once and waits; the one in front while there is none."""
-    children = Path(f"/proc/{front.number}/task/{front.number}/children")
     with anyio.move_on_after(5):
         while front.alive:
-            if numbers := children.read_text().split():
-                return Pid(int(numbers[0]), _started(int(numbers[0])) or 0, front)
+            if (number := _first_child(front.number)) is not None:
+                return Pid(number, _started(number) or 0, front)
             await anyio.sleep(0.01)
     return front
 
 
 async def gone(pid: Pid) -> None:
-    while pid.alive:
+    while pid.alive:  # noqa: ASYNC110 (the kernel announces the end of somebody else's child to nobody)
         await anyio.sleep(0.02)
 
 
@@ -101,6 +100,14 @@ def _started(number: int) -> int | None:
         return None
     fields = stat[stat.rindex(")") + 2 :].split()
     return None if fields[_STATE] in "ZX" else int(fields[_START_TIME])
+
+
+def _first_child(number: int) -> int | None:
+    try:
+        children = Path(f"/proc/{number}/task/{number}/children").read_text().split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return int(children[0]) if children else None
 
 
 def _reap(number: int) -> None:

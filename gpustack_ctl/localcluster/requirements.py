@@ -38,7 +38,9 @@ def check_kubelet() -> None:
     if os.geteuid() != 0:
         raise LocalClusterError("a kubelet and its containers need root", f"Run it as root; {_WITHOUT_KUBELET}")
     missing = {program: package for program, package in _NEEDED.items() if shutil.which(program) is None}
-    missing |= {f"{CNI}/{plugin}": "containernetworking-plugins" for plugin in _CNI_PLUGINS if not (CNI / plugin).exists()}
+    missing |= {
+        f"{CNI}/{plugin}": "containernetworking-plugins" for plugin in _CNI_PLUGINS if not (CNI / plugin).exists()
+    }
     if missing:
         raise LocalClusterError(
             f"a kubelet needs what this machine lacks: {', '.join(missing)}",

@@ -14,19 +14,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import anyio
 import orjson
 
 from gpustack_ctl.localcluster.cgroups import remove_container_cgroups
 from gpustack_ctl.localcluster.errors import LocalClusterError
 from gpustack_ctl.localcluster.health import Health
 from gpustack_ctl.localcluster.pki import Authority
+from gpustack_ctl.localcluster.polling import until
 from gpustack_ctl.localcluster.processes import Pid, gone, only_child, spawn, tail
 
 _LONGEST_DIRECTORY = 60
 """A Unix socket's path holds 107 bytes, and the kubelet's sockets lie some 45 below the run directory."""
-
-_POLL = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +93,14 @@ class Run:
         """Return once a launched program answers; it may also end, or take too long."""
         pid, probe = self.pids[name], self.programs[name].probe
         async with Health(self.authority) as health:
-            with anyio.move_on_after(seconds):
-                while not await health.answers(probe):
-                    if not pid.alive:
-                        raise LocalClusterError(f"{name} ended while it was starting:\n{tail(self.log(name))}")
-                    await anyio.sleep(_POLL)
-                return
-        raise LocalClusterError(f"{name} is not ready after {seconds:.0f} s:\n{tail(self.log(name))}")
+
+            async def answers() -> bool:
+                if not pid.alive:
+                    raise LocalClusterError(f"{name} ended while it was starting:\n{tail(self.log(name))}")
+                return await health.answers(probe)
+
+            if not await until(answers, seconds=seconds):
+                raise LocalClusterError(f"{name} is not ready after {seconds:.0f} s:\n{tail(self.log(name))}")
 
     async def kill(self, name: str) -> None:
         """SIGKILL, as a fault would have it."""
@@ -162,9 +161,16 @@ class Run:
             server=record["server"],
             die_with_parent=record["die_with_parent"],
             leftovers=record["leftovers"],
-            programs={p["name"]: Program(p["name"], tuple(p["argv"]), p["probe"], p["env"], p["forks"]) for p in programs},
+            programs={
+                p["name"]: Program(p["name"], tuple(p["argv"]), p["probe"], p["env"], p["forks"]) for p in programs
+            },
             pids={p["name"]: Pid(p["pid"], p["started"]) for p in programs},
         )
+
+
+def _program(record: dict[str, Any]) -> Program:
+    argv = tuple(record["argv"])
+    return Program(record["name"], argv, record["probe"], record["env"], forks=record["forks"])
 
 
 @contextlib.contextmanager
