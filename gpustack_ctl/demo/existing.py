@@ -97,8 +97,8 @@ async def _check_configuration(kube: Kube) -> None:
     lacking = _lacking(yaml.safe_load(text) or {})
     if lacking:
         raise UnfitClusterError(
-            f"Kueue in {kube.server} is configured without {' and without '.join(lacking)}: gates 2 and 3 would not see "
-            f"the Pods. Bring its configuration to deploy/kueue/values.yaml\n  {' '.join(INSTALL)}"
+            f"Kueue in {kube.server} is configured without {' and without '.join(lacking)}: gates 2 and 3 would not "
+            f"see the Pods. Bring its configuration to deploy/kueue/values.yaml\n  {' '.join(INSTALL)}"
         )
 
 

@@ -27,6 +27,11 @@ _HIDDEN = (Path("/run/containerd"), Path("/run/netns"), Path("/var/lib/cni"), Pa
 """Where containerd, runc, CNI and the kubelet write whatever their configuration says: empty and private in here."""
 
 
+def kubelet_dir_of(directory: Path, node: str) -> Path:
+    """Where the /var/lib/kubelet of a run's node is found from outside: device-plugins/kubelet.sock and so on."""
+    return directory / f"{NODE_PREFIX}{node}" / "kubelet"
+
+
 class LocalNode:
     """A kubelet with its containerd. ``prepare`` does all that needs no API server, ``join`` the rest."""
 
