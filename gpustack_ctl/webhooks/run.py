@@ -46,6 +46,11 @@ class WebhookConfig:
             raise ValueError(f"the webhook URL {self.url!r} is not https://HOST[:PORT]: the API server calls no other")
 
     @property
+    def notice(self) -> float:
+        """Seconds for which a replica that leaves still answers: a Service goes on sending until it has heard."""
+        return 0 if self.url is not None else 5
+
+    @property
     def address(self) -> Address:
         return Address(url=self.url, service=self.service, namespace=self.namespace, port=self.service_port)
 
@@ -66,7 +71,7 @@ class Webhooks:
         served = (*pod_webhooks(gate), *job_webhooks(gate))
         self._tls = Tls()
         self._certificates = _certificates(config, kube, informers)
-        self._server = Server(served, host=config.host, port=config.port, tls=self._tls.context)
+        self._server = Server(served, host=config.host, port=config.port, tls=self._tls.context, notice=config.notice)
         self._registration = Registration(
             kube=kube, informers=informers, webhooks=served, address=config.address, tls=self._tls
         )

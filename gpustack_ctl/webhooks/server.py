@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from time import perf_counter
 
 import anyio
-import anyio.lowlevel
 import structlog
 from aiohttp import web
 from anyio.abc import TaskStatus
@@ -29,23 +28,38 @@ _BODY_SECONDS = 10
 _HANDSHAKE_SECONDS = 10
 # The API server keeps idle connections for 90 s. Closing one earlier than it does would race with its next request.
 _IDLE_SECONDS = 100
+# A client that sends more than we will read is listened to this long, so that it gets to read our answer.
+_LINGERING_SECONDS = 1
 # How long requests in flight may take once we are told to go; the API server gives up on them after 5 s.
 _DRAIN_SECONDS = 6
 
 
 class Server:
-    """Answers admission reviews on one port until cancelled, then finishes those in flight."""
+    """Answers admission reviews on one port until cancelled, then leaves without dropping one.
 
-    def __init__(self, webhooks: Iterable[Webhook], *, host: str, port: int, tls: ssl.SSLContext) -> None:
+    Leaving takes two steps. For `notice` seconds everything is still served while those who route to us learn that we
+    go, and every answer closes its connection, so that the API server's next request goes elsewhere. Then nobody new is
+    let in and those in flight are finished.
+    """
+
+    def __init__(
+        self, webhooks: Iterable[Webhook], *, host: str, port: int, tls: ssl.SSLContext, notice: float = 0
+    ) -> None:
         self._webhooks = {webhook.path: webhook for webhook in webhooks}
         self._host = host
         self._port = port
         self._tls = tls
+        self._notice = notice
+        self._in_flight = 0
+        self._finished = anyio.Event()
+        #: Whether new connections are welcome.
         self.listening = False
 
     async def run(self, *, task_status: TaskStatus[int] = anyio.TASK_STATUS_IGNORED) -> None:
         """Serve; reports the port taken (`port` 0 takes a free one)."""
-        connections = web.Server(self._handle, keepalive_timeout=_IDLE_SECONDS, access_log=None)
+        connections = web.Server(
+            self._handle, keepalive_timeout=_IDLE_SECONDS, lingering_time=_LINGERING_SECONDS, access_log=None
+        )
         listener = await asyncio.get_running_loop().create_server(
             connections,
             self._host,
@@ -60,9 +74,19 @@ class Server:
             await anyio.sleep_forever()
         finally:
             self.listening = False
-            listener.close()
             with anyio.CancelScope(shield=True):
-                await _drain(connections)
+                await self._leave(listener, connections)
+
+    async def _leave(self, listener: asyncio.Server, connections: web.Server) -> None:
+        await anyio.sleep(self._notice)
+        listener.close()
+        with anyio.move_on_after(_DRAIN_SECONDS):
+            # aiohttp's own shutdown stops reading at once, and a body that is half here would never be whole.
+            while self._in_flight:
+                self._finished = anyio.Event()
+                await self._finished.wait()
+        connections.pre_shutdown()
+        await connections.shutdown(1)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         started = perf_counter()
@@ -70,10 +94,15 @@ class Server:
         if webhook is None:
             return web.Response(status=404, text=f"no webhook is served at {request.path}\n")
         verdict = "error"
+        self._in_flight += 1
         try:
             response, verdict = await _answer(webhook, request)
         finally:
+            self._in_flight -= 1
+            self._finished.set()
             metrics.review_seconds.labels(webhook.name, verdict).observe(perf_counter() - started)
+        if not self.listening:
+            response.force_close()
         return response
 
 
@@ -115,10 +144,3 @@ async def _body(request: web.BaseRequest) -> bytes:
             return bytes(body)
     except TimeoutError as cause:
         raise MalformedReviewError(f"the body did not arrive within {_BODY_SECONDS} s") from cause
-
-
-async def _drain(connections: web.Server) -> None:
-    # One turn of the loop lets requests that have arrived begin; idle connections then close, busy ones finish.
-    await anyio.lowlevel.checkpoint()
-    connections.pre_shutdown()
-    await connections.shutdown(_DRAIN_SECONDS)

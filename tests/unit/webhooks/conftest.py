@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import anyio
 import pytest
+from anyio.abc import TaskStatus
 
 from gpustack_ctl.kube.resources import PODS
 from gpustack_ctl.webhooks import pki
@@ -21,7 +22,10 @@ from gpustack_ctl.webhooks.webhook import Webhook
 class Served:
     port: int
     tls: Tls
+    server: Server
+    #: Tells the server, and nobody else, to go.
     scope: anyio.CancelScope
+    gone: anyio.Event
 
     def trusting(self) -> ssl.SSLContext:
         """A client's context that trusts what the server says must be trusted."""
@@ -39,7 +43,7 @@ def allow(_question: Question) -> Verdict:
 @pytest.fixture
 def serve() -> Serve:
     @asynccontextmanager
-    async def served(decide: Callable[[Question], Verdict] = allow) -> AsyncIterator[Served]:
+    async def served(decide: Callable[[Question], Verdict] = allow, *, notice: float = 0) -> AsyncIterator[Served]:
         webhook = Webhook(
             name="test.worker.gpustack.ai",
             path="/test",
@@ -51,10 +55,21 @@ def serve() -> Serve:
         tls = Tls()
         made = pki.first({"127.0.0.1"}, datetime.now(UTC))
         tls.install(made.leaf, trusted=made.trusted)
-        server = Server([webhook], host="127.0.0.1", port=0, tls=tls.context)
+        server = Server([webhook], host="127.0.0.1", port=0, tls=tls.context, notice=notice)
+        gone = anyio.Event()
+
+        async def run(*, task_status: TaskStatus[Served]) -> None:
+            with anyio.CancelScope() as scope:
+                async with anyio.create_task_group() as inner:
+                    port = await inner.start(server.run)
+                    task_status.started(Served(port, tls, server, scope, gone))
+            gone.set()
+
         async with anyio.create_task_group() as tasks:
-            port = await tasks.start(server.run)
-            yield Served(port, tls, tasks.cancel_scope)
-            tasks.cancel_scope.cancel()
+            running = await tasks.start(run)
+            try:
+                yield running
+            finally:
+                running.scope.cancel()
 
     return served

@@ -131,15 +131,33 @@ async def test_a_verdict_that_fails_is_one_failed_answer(serve):
 
 
 async def test_a_request_in_flight_is_finished_before_the_server_goes(serve):
+    body = orjson.dumps(REVIEW)
     async with serve() as served, await connected(served) as stream:
-        body = orjson.dumps(REVIEW)
         await stream.send(b"POST /test HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body) + body[:10])
         await anyio.sleep(0.1)
         served.scope.cancel()
-        with anyio.CancelScope(shield=True), anyio.fail_after(5):
-            await anyio.sleep(0.1)
-            await stream.send(body[10:])
+        await anyio.sleep(0.1)
+        assert not served.server.listening
+        with pytest.raises(OSError, match="connect"):
+            await anyio.connect_tcp("127.0.0.1", served.port)
+        await stream.send(body[10:])
+        with anyio.fail_after(5):
             assert b"200 OK" in await stream.receive()
+            await served.gone.wait()
+
+
+async def test_a_server_that_leaves_serves_on_for_its_notice_and_keeps_no_connection(serve):
+    async with serve(notice=0.5) as served:
+        served.scope.cancel()
+        await anyio.sleep(0.1)
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(f"https://127.0.0.1:{served.port}/test", json=REVIEW, ssl=served.trusting()) as response,
+        ):
+            assert response.status == 200
+            assert response.headers["Connection"] == "close"
+        with anyio.fail_after(5):
+            await served.gone.wait()
 
 
 async def test_a_new_certificate_is_served_without_dropping_an_open_connection(serve):
