@@ -140,9 +140,9 @@ def manager(**values: Any) -> None:
 @flag("--metrics-port", type=int, default=8081, help="Port of /healthz, /readyz and /metrics; 0 takes a free one.")
 @log_flags
 @click.pass_context
-def node_agent(context: click.Context, **values: Any) -> None:
+def node_agent(ctx: click.Context, /, **values: Any) -> None:
     """Detect this node's cards, serve them to the kubelet, keep their ledger."""
-    if context.invoked_subcommand is None:
+    if ctx.invoked_subcommand is None:
         _run_roles(values, agent=True)
 
 
