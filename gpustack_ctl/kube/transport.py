@@ -4,6 +4,7 @@ What is retried here is only what is safe to repeat without asking: a read whose
 the server turned away unprocessed (429, with its own Retry-After). All else is the caller's to decide.
 """
 
+import os
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -167,8 +168,7 @@ def _cause(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time"
     if isinstance(error, aiohttp.ClientConnectorError):
-        cause = error.os_error.__cause__ or error.os_error
-        return str(getattr(error.os_error, "strerror", None) or cause).lower()
+        return os.strerror(error.os_error.errno).lower() if error.os_error.errno else str(error.os_error)
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return "the connection was closed before an answer"
     if isinstance(error, aiohttp.ClientPayloadError):
