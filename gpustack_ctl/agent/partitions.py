@@ -39,8 +39,8 @@ class Partitions(Protocol):
         """Take away every instance of a Pod that is gone. Raises PartitionError while one is in use."""
         ...
 
-    async def owners(self) -> set[str]:
-        """The UIDs of the Pods that own instances."""
+    async def owners(self) -> set[PodKey]:
+        """The Pods that own instances."""
         ...
 
 
@@ -56,28 +56,29 @@ class SimulatedPartitions:
     async def create(self, pod: PodKey, container: str, entries: Iterable[Entry]) -> tuple[str, ...]:
         wanted = [_place(entry) for entry in entries]
         marker = self._marker(pod.uid, container)
-        made = _read(marker)
+        made = _instances(marker)
         if [instance["place"] for instance in made] == wanted:
             return _ids(made)
         for call in ("create-gpu-instance", "create-compute-instance"):
             self._fail_if_told(call)
         made = [{"id": f"MIG-{uuid.uuid4()}", "place": place} for place in wanted]
         try:
-            _write(marker, {"pod": str(pod), "uid": pod.uid, "container": container, "instances": made})
+            _write(marker, {"pod": list(pod), "container": container, "instances": made})
         except OSError as error:
             raise PartitionError(f"{marker} cannot be written: {error.strerror}") from error
         return _ids(made)
 
     async def existing(self, uid: str, container: str) -> tuple[str, ...]:
-        return _ids(_read(self._marker(uid, container)))
+        return _ids(_instances(self._marker(uid, container)))
 
     async def destroy(self, uid: str) -> None:
         for marker in self._directory.glob(f"{uid}_*.json"):
             self._fail_if_told("destroy-gpu-instance")
             marker.unlink(missing_ok=True)
 
-    async def owners(self) -> set[str]:
-        return {marker.name.partition("_")[0] for marker in self._directory.glob("*.json")}
+    async def owners(self) -> set[PodKey]:
+        markers = [_read(marker) for marker in self._directory.glob("*.json")]
+        return {PodKey(*marker["pod"]) for marker in markers if marker}
 
     def _marker(self, uid: str, container: str) -> Path:
         return self._directory / f"{uid}_{container}.json"
@@ -102,11 +103,17 @@ def _ids(instances: Iterable[dict[str, Any]]) -> tuple[str, ...]:
     return tuple(instance["id"] for instance in instances)
 
 
-def _read(marker: Path) -> list[dict[str, Any]]:
+def _instances(marker: Path) -> list[dict[str, Any]]:
+    return list(_read(marker).get("instances", ()))
+
+
+def _read(marker: Path) -> dict[str, Any]:
+    """A marker's content; nothing when there is none. It is written in one step, so half of one cannot be."""
     try:
-        return list(orjson.loads(marker.read_bytes())["instances"])
-    except (FileNotFoundError, orjson.JSONDecodeError, KeyError):
-        return []
+        content: dict[str, Any] = orjson.loads(marker.read_bytes())
+    except FileNotFoundError:
+        return {}
+    return content
 
 
 def _write(marker: Path, document: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ tokens pushed at once whenever it reads differently.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import structlog
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
     from grpclib.server import Stream
 
 log = structlog.get_logger()
-
-_Request = TypeVar("_Request")
-
-_Request = TypeVar("_Request")
 
 HEALTHY = "Healthy"
 UNHEALTHY = "Unhealthy"
@@ -90,7 +86,7 @@ class DevicePlugin(DevicePluginBase):
     async def GetPreferredAllocation(  # noqa: N802
         self, stream: Stream[api.PreferredAllocationRequest, api.PreferredAllocationResponse]
     ) -> None:
-        request = await _received(stream)
+        request: api.PreferredAllocationRequest = _present(await stream.recv_message())
         preferred = [
             await self._hinter.prefer(
                 self.resource,
@@ -107,7 +103,7 @@ class DevicePlugin(DevicePluginBase):
         )
 
     async def Allocate(self, stream: Stream[api.AllocateRequest, api.AllocateResponse]) -> None:  # noqa: N802
-        request = await _received(stream)
+        request: api.AllocateRequest = _present(await stream.recv_message())
         try:
             responses = [
                 await self._allocator.allocate(self.resource, list(asked.devices_ids))
@@ -128,8 +124,8 @@ class DevicePlugin(DevicePluginBase):
         self._changed = anyio.Event()
 
 
-async def _received(stream: Stream[_Request, Any]) -> _Request:
-    request: _Request | None = await stream.recv_message()
+def _present(request: Any) -> Any:
+    """A call's request; a client may end its side without sending one."""
     if request is None:
         raise GRPCError(Status.INVALID_ARGUMENT, "the call carries no request")
     return request

@@ -45,23 +45,29 @@ class Turn:
     table: Manufacturers
 
     def demand(self, model: DetectedModel) -> ContainerDemand:
-        """What the container asks of a card of that model; MiB and profiles fold by the model's own memory."""
-        pool = Pool(
-            name="",
-            akey=model.akey,
-            manufacturer=model.manufacturer,
-            memory_mib=model.memory_mib,
-            profiles={profile.name: profile.memory_mib for card in model.cards for profile in card.profiles},
-        )
-        asked = read_pod(self.claim.pod.get("spec") or {}, table=self.table, pool=pool)
-        for demand in asked.containers:
-            if demand.container == self.claim.container and self._is_mine(demand):
-                return demand
-        faults = "; ".join(map(str, asked.errors)) or f"it does not ask for {self.resource.name}"
-        raise AllocationRefused(f"{self.claim}: {faults}", pod=self.claim.pod)
+        """What the container asks of a card of that model. Raises AllocationRefused where that cannot be read."""
+        return demand_of(self.claim, self.resource, model, self.table)
 
-    def _is_mine(self, demand: ContainerDemand) -> bool:
-        return demand.family is self.resource.family and demand.manufacturer == self.resource.manufacturer.key
+
+def demand_of(claim: Claim, resource: PluginResource, model: DetectedModel, table: Manufacturers) -> ContainerDemand:
+    """What a container asks by a resource name; MiB and profiles fold by the model's own memory, not by a pool's word.
+
+    Raises AllocationRefused where that cannot be read.
+    """
+    pool = Pool(
+        name="",
+        akey=model.akey,
+        manufacturer=model.manufacturer,
+        memory_mib=model.memory_mib,
+        profiles={profile.name: profile.memory_mib for card in model.cards for profile in card.profiles},
+    )
+    asked = read_pod(claim.pod.get("spec") or {}, table=table, pool=pool)
+    for demand in asked.containers:
+        mine = demand.family is resource.family and demand.manufacturer == resource.manufacturer.key
+        if mine and demand.container == claim.container:
+            return demand
+    faults = "; ".join(map(str, asked.errors)) or f"it does not ask for {resource.name}"
+    raise AllocationRefused(f"{claim}: {faults}", pod=claim.pod)
 
 
 class Turns:
