@@ -17,7 +17,7 @@ import structlog
 
 from gpustack_ctl.kube import metrics
 from gpustack_ctl.kube.client import Kube
-from gpustack_ctl.kube.errors import KubeError, NotFound, Unreachable
+from gpustack_ctl.kube.errors import Forbidden, KubeError, NotFound, Unreachable
 from gpustack_ctl.kube.objects import Obj
 from gpustack_ctl.kube.resources import EVENTS
 
@@ -45,7 +45,7 @@ class _Told:
     last: str = ""
     written: int = 0
     due: float = 0.0
-    pause: float = REPEAT_FIRST_SECONDS
+    pause: float = 0.0
 
 
 @dataclass(slots=True)
@@ -77,6 +77,7 @@ class Events:
         self._unwritten: dict[tuple[str, ...], _Told] = {}
         self._allowances: OrderedDict[str, _Allowance] = OrderedDict()
         self._more = anyio.Event()
+        self._forbidden = False
 
     def emit(
         self,
@@ -99,7 +100,7 @@ class Events:
                 metrics.events_dropped.labels("rate").inc()
                 return
             event = self._event(regarding, type=type, reason=reason, action=action, note=note)
-            told = self._told[key] = _Told(event, last=event["eventTime"])
+            told = self._told[key] = _Told(event, last=event["eventTime"], pause=REPEAT_FIRST_SECONDS)
             if len(self._told) > REMEMBERED:
                 forgotten, _ = self._told.popitem(last=False)
                 if self._unwritten.pop(forgotten, None) is not None:
@@ -150,7 +151,7 @@ class Events:
             return False
         except KubeError as error:
             metrics.events_dropped.labels("refused").inc()
-            _log.debug("an event was refused", event=told.event["metadata"]["name"], error=str(error))
+            self._refused(error)
         told.written = count
         told.due = monotonic() + told.pause
         told.pause = min(told.pause * 2, REPEAT_CAP_SECONDS)
@@ -169,6 +170,12 @@ class Events:
             else:
                 return
         await self._kube.create(EVENTS, told.event)
+
+    def _refused(self, error: KubeError) -> None:
+        """A namespace that is going refuses events as a matter of course; missing rights are worth one line."""
+        log = _log.warning if isinstance(error, Forbidden) and not self._forbidden else _log.debug
+        self._forbidden = self._forbidden or isinstance(error, Forbidden)
+        log("an event was refused", error=str(error))
 
     def _allowed(self, subject: str) -> bool:
         allowance = self._allowances.setdefault(subject, _Allowance())
