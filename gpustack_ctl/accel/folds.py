@@ -83,7 +83,7 @@ def _write(spec: dict[str, Any], container: ContainerClaims, derived: Mapping[st
     old = containers[container.index]
     resources = dict(old["resources"])
     for side in ("limits", "requests"):
-        present = resources.get(side) or {}
+        present = _object(resources.get(side))
         wanted = {key: value for key, value in derived.items() if not stands_for(present.get(key), int(value))}
         resources[side] = {**present, **wanted}
     containers[container.index] = {**old, "resources": resources}
@@ -94,22 +94,30 @@ def _pin(spec: dict[str, Any], pool: Pool | None, cards: int) -> None:
     if pool is None or pool.akey is None:
         return
     wanted = {"key": labels.accelerator(pool.akey, "count"), "operator": "Gt", "values": [str(cards - 1)]}
-    affinity = dict(spec.get("affinity") or {})
-    node = dict(affinity.get("nodeAffinity") or {})
-    rule = dict(node.get(_REQUIRED) or {})
+    affinity = _object(spec.get("affinity"))
+    node = _object(affinity.get("nodeAffinity"))
+    rule = _object(node.get(_REQUIRED))
     # Terms are alternatives, so the pin must stand in each of them.
-    rule["nodeSelectorTerms"] = [_anded(term, wanted) for term in rule.get("nodeSelectorTerms") or ()] or [
-        {"matchExpressions": [wanted]}
-    ]
+    terms = [_anded(_object(term), wanted) for term in _list(rule.get("nodeSelectorTerms"))]
+    rule = {**rule, "nodeSelectorTerms": terms or [{"matchExpressions": [wanted]}]}
     spec["affinity"] = {**affinity, "nodeAffinity": {**node, _REQUIRED: rule}}
 
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def _anded(term: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
-    expressions = term.get("matchExpressions") or []
+def _anded(term: Mapping[str, Any], wanted: dict[str, Any]) -> Mapping[str, Any]:
+    expressions = _list(term.get("matchExpressions"))
     # A term without any requirement matches no node. Given one, it would begin to.
     if wanted in expressions or not (expressions or term.get("matchFields")):
         return term
     return {**term, "matchExpressions": [*expressions, wanted]}
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    """`value` where an object belongs; what is none there, the API server refuses by itself."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -71,7 +71,7 @@ def _catalog(detail: Mapping[str, Any], table: Manufacturers) -> dict[str, int]:
 def _mib(memory: object) -> int | None:
     """Whole MiB of a memory quantity; None when it is absent, unreadable or nothing."""
     try:
-        return quantity(memory) // MIB or None
+        return max(quantity(memory) // MIB, 0) or None
     except QuantityError:
         return None
 
