@@ -19,6 +19,7 @@ from gpustack_ctl.agent.hint import Hinter
 from gpustack_ctl.agent.identify import Identifier
 from gpustack_ctl.agent.journal import Journal
 from gpustack_ctl.agent.node_ledger import NodeLedger
+from gpustack_ctl.agent.node_lock import NodeLock
 from gpustack_ctl.agent.one_per_node import AgentRunningError, only_agent
 from gpustack_ctl.agent.plugin import DevicePlugin
 from gpustack_ctl.agent.plugins import Plugins
@@ -28,7 +29,6 @@ from gpustack_ctl.agent.publication import FIELD_MANAGER, Publication
 from gpustack_ctl.agent.reclaim import Reclaim
 from gpustack_ctl.agent.recovery import recover
 from gpustack_ctl.agent.reservations import Reservations
-from gpustack_ctl.agent.responders import responder_for
 from gpustack_ctl.agent.serving import PluginServer
 from gpustack_ctl.agent.switches import switches
 from gpustack_ctl.agent.tokens import PluginResource
@@ -67,7 +67,7 @@ async def run(
     pods = informers.of(PODS, field_selector=f"spec.nodeName={config.node_name}")
 
     with only_agent(config.state_dir), PodResources(config.kubelet_dir) as pod_resources:
-        lock = anyio.Lock()
+        lock = NodeLock()
         events = Events(kube, FIELD_MANAGER)
         reservations = Reservations(Journal(config.state_dir / "journal"))
         ledger = NodeLedger(
@@ -89,10 +89,7 @@ async def run(
             turns,
             reservations=reservations,
             partitions=hardware.partitions,
-            responders={
-                row.key: responder_for(row, switches=turned, state_dir=config.state_dir)
-                for row in table.by_key.values()
-            },
+            responders=responders(table, switches=turned, state_dir=config.state_dir),
             events=events,
             node={"apiVersion": "v1", "kind": "Node", "metadata": {"name": config.node_name}},
             lock=lock,

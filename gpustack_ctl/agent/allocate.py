@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import anyio
 import structlog
 
 from gpustack_ctl.accel.ledger import pod_key
+from gpustack_ctl.agent import metrics
 from gpustack_ctl.agent.decisions import Decision, decide
 from gpustack_ctl.agent.journal import JournalError
+from gpustack_ctl.agent.node_lock import NodeLock
 from gpustack_ctl.agent.partitions import PartitionError, Partitions
 from gpustack_ctl.agent.reservations import Promise, PromiseKey, Reservations
 from gpustack_ctl.agent.responders.responder import Grant, Responder, Response, ResponseRefused
@@ -39,7 +40,7 @@ class Allocator:
         responders: Mapping[str, Responder],
         events: Events,
         node: Obj,
-        lock: anyio.Lock,
+        lock: NodeLock,
         slice_gate: bool = True,
     ) -> None:
         """`responders` are by manufacturer; `node` is what the Node's events are about; `lock` is the node's."""
@@ -63,7 +64,7 @@ class Allocator:
 
     async def _settle(self, resource: PluginResource, device_ids: Sequence[str]) -> tuple[Turn, Decision]:
         """Decide, and promise what was decided."""
-        async with self._lock:
+        async with self._lock.held():
             turn = await self._turns.take(
                 resource, count=len(device_ids), could=lambda turn: self._could(turn, device_ids)
             )
@@ -109,7 +110,7 @@ class Allocator:
 
     async def _give_back(self, key: PromiseKey) -> None:
         try:
-            async with self._lock:
+            async with self._lock.held():
                 await self._reservations.drop([key])
         except JournalError as error:
             # Still promised then, and charged: room lost until the Pod is gone is better than room given twice.
@@ -137,6 +138,7 @@ class Allocator:
 
     def _tell(self, resource: PluginResource, refusal: AllocationRefused) -> None:
         """Say it where people look: the kubelet puts the message on the Pod, but a recreated Pod takes it along."""
+        metrics.refusals.labels(resource.name).inc()
         log.warning("allocation refused", resource=resource.name, reason=str(refusal))
         subjects = [self._node] if refusal.pod is None else [self._node, _reference(refusal.pod)]
         for subject in subjects:

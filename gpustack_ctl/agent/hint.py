@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-import anyio
-
 from gpustack_ctl.accel.placement import Choice, choose
 from gpustack_ctl.accel.refusals import Refusal
+from gpustack_ctl.agent.node_lock import NodeLock
 from gpustack_ctl.agent.tokens import PluginResource, read_token
 from gpustack_ctl.agent.turns import AllocationRefused, Turn, Turns
 
@@ -19,7 +18,7 @@ from gpustack_ctl.agent.turns import AllocationRefused, Turn, Turns
 class Hinter:
     """Answers the kubelet's question; `lock` is the node's, so that no allocation changes the cards meanwhile."""
 
-    def __init__(self, turns: Turns, *, lock: anyio.Lock) -> None:
+    def __init__(self, turns: Turns, *, lock: NodeLock) -> None:
         self._turns = turns
         self._lock = lock
 
@@ -28,7 +27,7 @@ class Hinter:
     ) -> list[str]:
         """Up to `size` of the available tokens, `must_include` among them; none where there is nothing to say."""
         offered = _by_card(available)
-        async with self._lock:
+        async with self._lock.held():
             try:
                 turn = await self._turns.take(
                     resource, count=size, could=lambda turn: self._choose(turn, offered) is not None

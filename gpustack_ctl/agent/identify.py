@@ -15,6 +15,7 @@ import anyio
 import structlog
 
 from gpustack_ctl.accel.units import QuantityError, quantity
+from gpustack_ctl.agent import metrics
 from gpustack_ctl.agent.pod_resources import AdmittedPod, PodResources, PodResourcesUnavailable
 from gpustack_ctl.agent.reservations import PromiseKey, Reservations
 from gpustack_ctl.kube.client import Kube
@@ -77,6 +78,7 @@ class Identifier:
                 claim = await self._from_kubelet(admitted, resource, count)
                 if claim is not None:
                     return claim
+        metrics.guesses.labels(resource).inc()
         return self._from_specs(resource, count, serves)
 
     async def _from_kubelet(self, admitted: Sequence[AdmittedPod], resource: str, count: int) -> Claim | None:

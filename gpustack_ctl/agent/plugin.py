@@ -6,13 +6,15 @@ tokens pushed at once whenever it reads differently.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import structlog
 from grpclib import GRPCError, Status
 
+from gpustack_ctl.agent import metrics
 from gpustack_ctl.agent.allocate import Allocator
 from gpustack_ctl.agent.hint import Hinter
 from gpustack_ctl.agent.node_ledger import NodeLedger
@@ -58,11 +60,6 @@ class DevicePlugin(DevicePluginBase):
     def options(self) -> api.DevicePluginOptions:
         return api.DevicePluginOptions(get_preferred_allocation_available=not self.resource.fungible)
 
-    def offers(self) -> list[Offer]:
-        """The tokens as they are to be advertised now."""
-        held = self._reservations.tokens(self.resource.name)
-        return self.resource.offers(self._ledger.current.states, held=held)
-
     async def GetDevicePluginOptions(self, stream: Stream[api.Empty, api.DevicePluginOptions]) -> None:  # noqa: N802
         await stream.recv_message()
         await stream.send_message(self.options)
@@ -72,13 +69,15 @@ class DevicePlugin(DevicePluginBase):
         await stream.recv_message()
         self.listeners += 1
         try:
-            told: list[Offer] | None = None
+            told: Hashable = None
             while True:
                 changed = self._changed
-                offers = self.offers()
-                if offers != told:
-                    await stream.send_message(api.ListAndWatchResponse(devices=_devices(offers)))
-                    told = offers
+                states, held = self._ledger.current.states, self._reservations.tokens(self.resource.name)
+                reads = self.resource.reads(states, held=held)
+                if reads != told:
+                    devices = _devices(self.resource.offers(states, held=held))
+                    await stream.send_message(api.ListAndWatchResponse(devices=devices))
+                    told = reads
                 await changed.wait()
         finally:
             self.listeners -= 1
@@ -87,15 +86,8 @@ class DevicePlugin(DevicePluginBase):
         self, stream: Stream[api.PreferredAllocationRequest, api.PreferredAllocationResponse]
     ) -> None:
         request: api.PreferredAllocationRequest = _present(await stream.recv_message())
-        preferred = [
-            await self._hinter.prefer(
-                self.resource,
-                available=asked.available_deviceIDs,
-                must_include=asked.must_include_deviceIDs,
-                size=asked.allocation_size,
-            )
-            for asked in request.container_requests
-        ]
+        with self._timed("hint"):
+            preferred = await self._preferred(request)
         await stream.send_message(
             api.PreferredAllocationResponse(
                 container_responses=[api.ContainerPreferredAllocationResponse(deviceIDs=ids) for ids in preferred]
@@ -105,10 +97,11 @@ class DevicePlugin(DevicePluginBase):
     async def Allocate(self, stream: Stream[api.AllocateRequest, api.AllocateResponse]) -> None:  # noqa: N802
         request: api.AllocateRequest = _present(await stream.recv_message())
         try:
-            responses = [
-                await self._allocator.allocate(self.resource, list(asked.devices_ids))
-                for asked in request.container_requests
-            ]
+            with self._timed("allocate"):
+                responses = [
+                    await self._allocator.allocate(self.resource, list(asked.devices_ids))
+                    for asked in request.container_requests
+                ]
         except AllocationRefused as refusal:
             raise GRPCError(Status.FAILED_PRECONDITION, str(refusal)) from refusal
         await stream.send_message(api.AllocateResponse(container_responses=map(_response, responses)))
@@ -118,6 +111,20 @@ class DevicePlugin(DevicePluginBase):
     ) -> None:
         await stream.recv_message()
         await stream.send_message(api.PreStartContainerResponse())
+
+    async def _preferred(self, request: api.PreferredAllocationRequest) -> list[list[str]]:
+        return [
+            await self._hinter.prefer(
+                self.resource,
+                available=asked.available_deviceIDs,
+                must_include=asked.must_include_deviceIDs,
+                size=asked.allocation_size,
+            )
+            for asked in request.container_requests
+        ]
+
+    def _timed(self, call: str) -> AbstractContextManager[object]:
+        return metrics.call_seconds.labels(self.resource.name, call).time()
 
     def _wake(self) -> None:
         self._changed.set()

@@ -15,6 +15,7 @@ import structlog
 from gpustack_ctl.accel import labels
 from gpustack_ctl.accel.features import feature_labels
 from gpustack_ctl.accel.ledger import Ledger, status_of
+from gpustack_ctl.agent import metrics
 from gpustack_ctl.agent.cpu import Cpu, cpu_of
 from gpustack_ctl.agent.node_ledger import NodeLedger
 from gpustack_ctl.kube.apply import subset_equal
@@ -116,6 +117,7 @@ class Publication(Controller):
 
     def _report(self, ledger: Ledger) -> None:
         """Say once what is wrong with the account's sources."""
+        metrics.unreadable.set(len(ledger.unreadable))
         trouble = (ledger.unreadable, ledger.overcharged, ledger.strays)
         if trouble == self._told:
             return

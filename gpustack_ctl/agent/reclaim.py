@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar
 
-import anyio
 import structlog
 from anyio import to_thread
 
 from gpustack_ctl.accel.cards import PodKey
 from gpustack_ctl.agent.journal import JournalError
+from gpustack_ctl.agent.node_lock import NodeLock
 from gpustack_ctl.agent.partitions import PartitionError, Partitions
 from gpustack_ctl.agent.reservations import Reservations
 from gpustack_ctl.kube.client import Kube
@@ -42,7 +42,7 @@ class Reclaim(Controller):
         partitions: Partitions,
         kube: Kube,
         work_dir: Path,
-        lock: anyio.Lock,
+        lock: NodeLock,
     ) -> None:
         """`work_dir` holds the Pods' work directories by UID; `lock` is the node's."""
         self._pods = pods
@@ -80,7 +80,7 @@ class Reclaim(Controller):
     async def _free(self, uid: str) -> None:
         """The partitions first: while one is in use its place stays promised."""
         await self._partitions.destroy(uid)
-        async with self._lock:
+        async with self._lock.held():
             freed = self._reservations.of_pod(uid)
             await self._reservations.drop(freed)
         work = self._work_dir / uid

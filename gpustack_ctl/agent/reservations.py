@@ -18,6 +18,7 @@ import structlog
 from gpustack_ctl.accel.cards import PodKey
 from gpustack_ctl.accel.ledger import Reservation
 from gpustack_ctl.accel.records import Entry, RecordError, format_record, parse_record
+from gpustack_ctl.agent import metrics
 from gpustack_ctl.agent.journal import Journal
 
 log = structlog.get_logger()
@@ -59,6 +60,7 @@ class Reservations:
         self._journal = journal
         self._promises: dict[PromiseKey, Promise] = {}
         self._watchers: list[Callable[[], None]] = []
+        metrics.promises.set_function(self._promises.__len__)
 
     def on_change(self, watcher: Callable[[], None]) -> None:
         """Call `watcher` after every change."""

@@ -9,7 +9,7 @@ checkpoint of Pods that still run on them; and they come back the moment the car
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -82,9 +82,15 @@ class PluginResource:
             return _instance_tokens(mine, held)
         return [offer for state in mine for offer in self._of_card(state)]
 
+    def reads(self, states: Iterable[CardState], *, held: Collection[str] = ()) -> Hashable:
+        """Something that differs exactly when the offers do, and is cheaper to make: there may be thousands of them."""
+        if self.kind is KeyKind.PARTITIONED:
+            return tuple(self.offers(states, held=held))
+        mine = (state for state in states if self.serves(state.card))
+        return tuple((state.card.id, self._tokens(state.card), self._healthy(state)) for state in mine)
+
     def _of_card(self, state: CardState) -> list[Offer]:
-        card = state.card
-        healthy = card.healthy and self._open(state)
+        card, healthy = state.card, self._healthy(state)
         numa = None if self.fungible else card.numa
         return [Offer(_id(card, number), healthy, numa) for number in range(self._tokens(card))]
 
@@ -98,9 +104,9 @@ class PluginResource:
                 return VISIBILITY_TOKENS
         return 1
 
-    def _open(self, state: CardState) -> bool:
-        """Whether the card's mode lets this family in; visibility looks on whatever the mode."""
-        return self.family is None or state.mode in (Mode.NONE, self.family.mode)
+    def _healthy(self, state: CardState) -> bool:
+        """Whether the card can serve at all and its mode lets this family in; a look is open in every mode."""
+        return state.card.healthy and (self.family is None or state.mode in (Mode.NONE, self.family.mode))
 
 
 #: The kinds of key that a device plugin advertises, each by a server of its own.
