@@ -144,13 +144,14 @@ def _slices_that_fit(demand: ContainerDemand, state: CardState) -> int:
 
 
 def _nearest(serving: Iterable[CardState]) -> str:
-    """The cards that came nearest: not free, the least taken first."""
+    """The cards that came nearest: taken in part before taken whole, the least taken first."""
     taken = [state for state in serving if not (state.free and state.card.healthy)]
-    if not taken:
+    near = [state for state in taken if state.remaining] or taken
+    if not near:
         return ""
-    taken.sort(key=lambda state: (not state.card.healthy, -state.remaining))
-    shown = ", ".join(state.describe() for state in taken[:_SHOWN])
-    more = f" and {len(taken) - _SHOWN} more" if len(taken) > _SHOWN else ""
+    near.sort(key=lambda state: (not state.card.healthy, -state.remaining))
+    shown = ", ".join(state.describe() for state in near[:_SHOWN])
+    more = f" and {len(near) - _SHOWN} more" if len(near) > _SHOWN else ""
     return f" ({shown}{more})"
 
 
