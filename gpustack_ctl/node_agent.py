@@ -29,6 +29,7 @@ from gpustack_ctl.agent.publication import FIELD_MANAGER, Publication
 from gpustack_ctl.agent.reclaim import Reclaim
 from gpustack_ctl.agent.recovery import recover
 from gpustack_ctl.agent.reservations import Reservations
+from gpustack_ctl.agent.responders import responders
 from gpustack_ctl.agent.serving import PluginServer
 from gpustack_ctl.agent.switches import switches
 from gpustack_ctl.agent.tokens import PluginResource
