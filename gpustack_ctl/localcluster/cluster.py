@@ -186,7 +186,9 @@ async def _control_plane(spec: ClusterSpec, run: Run, assets: Assets, ports: Por
     await run.start(_flagged(spec, programs.etcd(run, assets, ports)))
     await run.start(_flagged(spec, programs.api_server(run, assets, ports, audit=spec.audit)))
     api_ready.set()
-    controller_manager = _kubeconfig(run, "system:kube-controller-manager", file_name="kube-controller-manager")
+    controller_manager = _kubeconfig(
+        run, "system:kube-controller-manager", groups=("system:masters",), file_name="kube-controller-manager"
+    )
     scheduler = _kubeconfig(run, "system:kube-scheduler", file_name="kube-scheduler")
     async with anyio.create_task_group() as tasks:
         started = programs.controller_manager(run, assets, ports, controller_manager)

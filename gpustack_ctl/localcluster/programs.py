@@ -83,7 +83,7 @@ def controller_manager(run: Run, assets: Assets, ports: Ports, kubeconfig: Path)
         *_served(run, "kube-controller-manager", ports.controller_manager, kubeconfig),
         f"--service-account-private-key-file={pki.directory / 'service-accounts.key'}",
         f"--root-ca-file={pki.certificate}",
-        "--use-service-account-credentials=true",
+        "--use-service-account-credentials=false",  # an account for each controller costs seconds at every start
     )
     argv = (assets.program("kube-controller-manager"), *flags)
     return Program("kube-controller-manager", argv, f"https://127.0.0.1:{ports.controller_manager}/healthz")
@@ -101,6 +101,7 @@ def _served(run: Run, name: str, port: int, kubeconfig: Path) -> tuple[str, ...]
         f"--kubeconfig={kubeconfig}",
         f"--authentication-kubeconfig={kubeconfig}",
         f"--authorization-kubeconfig={kubeconfig}",
+        "--authentication-skip-lookup=true",  # for aggregated API servers, of which there are none
         _LOOPBACK,
         f"--secure-port={port}",
         f"--tls-cert-file={pair.certificate}",
