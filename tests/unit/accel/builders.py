@@ -98,9 +98,9 @@ def demand(
     akey: str = A10G,
     on: str | None = "node-1",
     role: str = "main",
-    **pins: Any,
+    card_count: int | None = None,
 ) -> Demand:
-    return Demand(role, PodDemand(claims), pods, akey, on, **pins)
+    return Demand(role, PodDemand(claims), pods, akey, on, card_count)
 
 
 _KEYS = {

@@ -49,6 +49,10 @@ def miss(found: Plan | Miss) -> Miss:
     return found
 
 
+#: Fills two cards exactly, as 45+30+25 and 35+35+30; taking the largest first puts 45 and 35 together and strands 25.
+TIGHT = [demand(wants_slice(size), role=f"{size}-{at}") for at, size in enumerate((45, 35, 35, 30, 30, 25))]
+
+
 class TestKnownAnswers:
     def test_eight_cards_at_fifty_percent_do_not_serve_five_whole_cards(self) -> None:
         assert not fits(node(*(held(card(i), a_slice(50)) for i in range(8))), demand(wants_whole(5)))
@@ -75,9 +79,9 @@ class TestKnownAnswers:
             assert {placed.choices[0].card.id for placed in plan.pods if placed.role == "small"} == {"GPU-1"}
 
     def test_a_packing_that_the_greedy_order_misses_is_found(self) -> None:
-        # Largest first strands the last 30; 60+40 and 40+30+30 is the only way.
-        cards = node(card(0, slots=3), card(1, slots=3))
-        assert fits(cards, demand(wants_slice(60)), demand(wants_slice(40), pods=2), demand(wants_slice(30), pods=2))
+        found = fit(TIGHT, on(free_node(2)))
+        assert isinstance(found, Plan)
+        assert found.searched
 
     def test_room_for_a_whole_card_is_not_spent_on_a_share(self) -> None:
         cards = node(held(card(0), share()), card(1))
@@ -184,10 +188,7 @@ class TestMessages:
 
 class TestBound:
     def test_past_its_bound_the_search_holds_and_says_so(self) -> None:
-        cards = node(card(0), card(1))
-        demands = [demand(wants_slice(60)), demand(wants_slice(40), pods=2), demand(wants_slice(30), pods=2)]
-        assert miss(fit(demands, on(cards), bound=1)).bounded
-        assert isinstance(fit(demands, on(cards)), Plan)
+        assert miss(fit(TIGHT, on(free_node(2)), bound=1)).bounded
 
 
 class TestWithoutNode:
@@ -277,9 +278,8 @@ PODS = st.lists(CLAIMS, min_size=1, max_size=2)
 
 
 def _numbered(states: Sequence[CardState], name: str) -> NodeCards:
-    return node(
-        *(held(replace(s.card, id=f"{name}-{i}", index=i), *s.holdings) for i, s in enumerate(states)), name=name
-    )
+    cards = [replace(state.card, id=f"{name}-{at}", index=at) for at, state in enumerate(states)]
+    return node(*(held(own, *state.holdings) for own, state in zip(cards, states, strict=True)), name=name)
 
 
 def _named(claims: Sequence[ContainerDemand]) -> list[ContainerDemand]:

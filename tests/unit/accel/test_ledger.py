@@ -176,10 +176,8 @@ def test_a_card_that_the_node_no_longer_has_is_reported() -> None:
 
 def test_a_pod_is_held_once_every_container_that_asks_is_named() -> None:
     asks = {"main": "nvidia.com/gpu.shared", "helper": "nvidia.com/gpu.shared", "log": "cpu"}
-    one, both = (
-        {"main": [choice(card(0), Mode.SHARED)]},
-        {n: [choice(card(0), Mode.SHARED)] for n in ("main", "helper")},
-    )
+    one = {"main": [choice(card(0), Mode.SHARED)]}
+    both = one | {"helper": [choice(card(0), Mode.SHARED)]}
     assert not is_held(pod(one, asks=asks), TABLE)
     assert is_held(pod(both, asks=asks), TABLE)
     assert not is_held(pod("{broken", asks=asks), TABLE)
@@ -224,11 +222,9 @@ def test_a_card_without_a_published_row_reads_as_its_catalog_ceiling() -> None:
 
 
 def test_a_profile_that_a_published_row_does_not_carry_is_full() -> None:
+    one = [{"name": "3g.40gb", "count": 1}]
     row = {"id": "GPU-1", "index": 1, "mode": 4, "allocated": 785000, "remaining": M - 785000}
-    row |= {
-        "allocatedProfiles": [{"name": "3g.40gb", "count": 1}],
-        "remainingProfiles": [{"name": "3g.40gb", "count": 1}],
-    }
+    row |= {"allocatedProfiles": one, "remainingProfiles": one}
     status = {"groups": [{"id": "a100", "manufacturer": "nvidia", "accelerators": [row]}]}
     _, cut = published(_devices(status))
     assert cut.remaining_profiles() == {"3g.40gb": 1, "7g.80gb": 0}

@@ -214,10 +214,8 @@ def _assert_sound(cards: NodeCards) -> None:
 
 
 def test_checked_cards_become_choices_in_the_order_given() -> None:
-    assert [choice.card.id for choice in choices(wants_whole(2), ["GPU-1", "GPU-0"], free_node(2))] == [
-        "GPU-1",
-        "GPU-0",
-    ]
+    made = choices(wants_whole(2), ["GPU-1", "GPU-0"], free_node(2))
+    assert [choice.card.id for choice in made] == ["GPU-1", "GPU-0"]
 
 
 def _chosen(found: tuple[Choice, ...] | Refusal) -> tuple[Choice, ...]:

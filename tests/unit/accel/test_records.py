@@ -1,3 +1,4 @@
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -74,14 +75,12 @@ def test_a_record_survives_writing_and_reading(record: dict[str, tuple[Entry, ..
     }
 
 
-@given(
-    st.recursive(
-        st.none() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
-    )
-)
-def test_arbitrary_json_is_a_record_or_a_record_error(value: object) -> None:
-    import orjson
+leaves = st.none() | st.integers() | st.text()
+json = st.recursive(leaves, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner))
 
+
+@given(json)
+def test_arbitrary_json_is_a_record_or_a_record_error(value: object) -> None:
     try:
         text = orjson.dumps(value).decode()
     except TypeError:  # an integer past 64 bits
