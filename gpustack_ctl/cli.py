@@ -44,7 +44,8 @@ def cli() -> None:
 def flag(name: str, **attributes: Any) -> Callable[[F], F]:
     """A click option that also reads `GPUSTACK_CTL_<FLAG>`."""
     variable = "GPUSTACK_CTL_" + name.split("/")[0].removeprefix("--").upper().replace("-", "_")
-    return click.option(name, envvar=variable, show_default=True, show_envvar=True, **attributes)
+    attributes = {"show_default": True, **attributes}
+    return click.option(name, envvar=variable, show_envvar=True, **attributes)
 
 
 def flags(*options: Callable[[F], F]) -> Callable[[F], F]:
@@ -166,9 +167,13 @@ def run(roles: str, **values: Any) -> None:
 @flag("--output", type=click.Choice(["yaml", "json"]), default="yaml", help="json: one List on stdout.")
 def crds(output: str) -> None:
     """Print the custom resource definitions, ready for `kubectl apply -f -`."""
-    from gpustack_ctl.crds import render
+    from gpustack_ctl import crds as definitions
 
-    click.echo(render(output), nl=False)
+    manifests = definitions.all()
+    if output == "json":
+        _print_json({"apiVersion": "v1", "kind": "List", "items": manifests})
+        return
+    click.echo("---\n".join(definitions.as_yaml(manifest) for manifest in manifests), nl=False)
 
 
 @cli.group()
@@ -281,7 +286,9 @@ def demo(kubeconfig: str | None, context: str | None, output: str, **values: Any
 
 def _run(arguments: list[str]) -> int:
     """Run the command line; every expected failure becomes one plain message and its exit code."""
+    from gpustack_ctl.agent.config import BadConfigError
     from gpustack_ctl.agent.detectors.marked import DocumentError
+    from gpustack_ctl.agent.one_per_node import AgentRunningError
     from gpustack_ctl.kube.errors import KubeError
     from gpustack_ctl.localcluster.errors import LocalClusterError
 
@@ -292,9 +299,9 @@ def _run(arguments: list[str]) -> int:
         return BAD_INPUT
     except click.Abort:
         return 130
-    except DocumentError as error:
+    except (DocumentError, BadConfigError) as error:
         return _fail(str(error), BAD_INPUT)
-    except (KubeError, LocalClusterError) as error:
+    except (KubeError, LocalClusterError, AgentRunningError) as error:
         return _fail(str(error), OUT_OF_REACH)
     except SystemExit as exit_:
         return exit_.code if isinstance(exit_.code, int) else NO
@@ -335,7 +342,7 @@ def _manager_config(values: dict[str, Any]) -> Any:
 
 
 def _agent_config(values: dict[str, Any]) -> Any:
-    from gpustack_ctl.node_agent import NodeAgentConfig
+    from gpustack_ctl.agent.config import NodeAgentConfig
 
     return NodeAgentConfig(
         node_name=values["node_name"],

@@ -12,8 +12,8 @@ from typing import Any, Literal
 from gpustack_ctl.accel.families import KeyKind, Manufacturers
 from gpustack_ctl.accel.labels import ALLOCATED
 from gpustack_ctl.accel.records import parse_record
-from gpustack_ctl.accel.units import M
-from gpustack_ctl.kube.objects import Obj, annotations_of, condition, is_true
+from gpustack_ctl.accel.units import M, QuantityError, quantity
+from gpustack_ctl.kube.objects import Obj, annotations_of, condition
 
 Answered = Literal["passed", "refused", "held", "waiting", "unknown"]
 
@@ -103,11 +103,13 @@ def _assignment(assigned: Mapping[str, Any], table: Manufacturers) -> str:
     return f"{', '.join(charged) or 'no credits'} from {', '.join(flavors) or 'no flavor'}"
 
 
-def _cards(units: str) -> str:
+def _cards(amount: str) -> str:
+    """A charge in units, and as the cards it stands for; the API server may spell 800000 as 800k."""
     try:
-        return f"{int(units):,} units ({int(units) / M:g} cards)"
-    except ValueError:
-        return units
+        units = quantity(amount)
+    except QuantityError:
+        return amount
+    return f"{units:,} units ({units / M:g} cards)"
 
 
 def _check(workload: Obj | None) -> Answer:
@@ -145,8 +147,7 @@ def _settled(pod: Obj) -> Answer:
     cards = cards_of_pod(pod)
     if not cards:
         return Answer(5, "", "waiting", "no card settled yet")
-    running = is_true(pod, "Ready")
-    return Answer(5, "the live cards of the node", "passed", ", ".join(cards) + ("" if running else " (starting)"))
+    return Answer(5, "the live cards of the node", "passed", ", ".join(cards))
 
 
 def _keys(asked: Mapping[str, str]) -> str:

@@ -24,6 +24,7 @@ from gpustack_ctl.localcluster.progress import Terminal
 
 _MARKS = {"passed": ("✓", "green"), "held": ("⏸", "yellow"), "refused": ("✗", "red")}
 _BAR = 20
+_LOG_WIDTH = 160
 
 
 class Screen:
@@ -31,6 +32,8 @@ class Screen:
 
     def __init__(self) -> None:
         self.console = Console(stderr=True, highlight=False)
+        if not self.console.is_terminal:
+            self.console.width = _LOG_WIDTH
         self.progress = Terminal(self.console)
         self._started = time.monotonic()
         self._step = ""

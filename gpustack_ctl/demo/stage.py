@@ -15,6 +15,7 @@ import anyio
 
 from gpustack_ctl import roles
 from gpustack_ctl.accel.families import Manufacturer, Manufacturers, manufacturers
+from gpustack_ctl.agent.config import NodeAgentConfig
 from gpustack_ctl.demo.sites import Site
 from gpustack_ctl.demo.waiting import until
 from gpustack_ctl.kube.client import Kube
@@ -22,11 +23,13 @@ from gpustack_ctl.kube.informer import Informer, Informers
 from gpustack_ctl.kube.objects import Obj
 from gpustack_ctl.kube.resources import DEVICES, INSTANCE_TYPES, LOCAL_QUEUES, NAMESPACES, PODS, WORKLOADS
 from gpustack_ctl.manager import ManagerConfig
-from gpustack_ctl.node_agent import NodeAgentConfig
 from gpustack_ctl.webhooks.run import WebhookConfig
 
 NAMESPACE = "gpustack-demo"
 INVENTORY = Path(__file__).with_name("inventory.yaml")
+
+# Simulated cards have no driver to enforce a slice with; on real ones isolation stays on.
+_UNENFORCED = {f"GPUSTACK_{key.upper()}_SLICE_ISOLATION": "off" for key in manufacturers().by_key}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +82,6 @@ async def _serve(
 def _configurations(site: Site, inventory: Path) -> tuple[ManagerConfig, NodeAgentConfig]:
     port = _free_port()
     webhook = WebhookConfig(port=port, url=site.webhook_url or f"https://127.0.0.1:{port}")
-    # Simulated cards have no driver to enforce a slice with; a real node leaves isolation on.
-    os.environ.setdefault("GPUSTACK_NVIDIA_SLICE_ISOLATION", "off")
     return (
         ManagerConfig(webhook=webhook, leader_elect=False),
         NodeAgentConfig(
@@ -89,6 +90,7 @@ def _configurations(site: Site, inventory: Path) -> tuple[ManagerConfig, NodeAge
             inventory=inventory,
             kubelet_dir=site.kubelet_dir,
             state_dir=site.state_dir,
+            env={**_UNENFORCED, **os.environ},
         ),
     )
 
