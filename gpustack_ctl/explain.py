@@ -67,14 +67,16 @@ def cards_of_pod(pod: Obj) -> list[str]:
 
 
 def _webhook(pod: Obj, table: Manufacturers) -> Answer:
-    asked = dict(_claims(pod, table))
-    folded = [
-        f"{key}={value}"
-        for key, value in asked.items()
-        if (read := table.read(key)) and read.kind in (KeyKind.SLICED_UNITS, KeyKind.PARTITIONED_UNITS)
-    ]
-    saw = _keys({key: value for key, value in asked.items() if f"{key}={value}" not in folded})
-    return Answer(1, saw, "passed", "folded to " + ", ".join(folded) if folded else "")
+    """The keys the webhook derived are its answer; the others are what it was asked."""
+    asked: dict[str, str] = {}
+    folded: list[str] = []
+    for key, value in _claims(pod, table):
+        read = table.read(key)
+        if read and read.kind in (KeyKind.SLICED_UNITS, KeyKind.PARTITIONED_UNITS):
+            folded.append(f"{key}={_units(value)}")
+        else:
+            asked[key] = value
+    return Answer(1, _keys(asked), "passed", "folded to " + ", ".join(folded) if folded else "")
 
 
 def _claims(pod: Obj, table: Manufacturers) -> Iterator[tuple[str, str]]:
@@ -104,12 +106,17 @@ def _assignment(assigned: Mapping[str, Any], table: Manufacturers) -> str:
 
 
 def _cards(amount: str) -> str:
-    """A charge in units, and as the cards it stands for; the API server may spell 800000 as 800k."""
+    """A charge in units, and as the cards it stands for."""
+    units = _units(amount)
+    return f"{units:,} units ({units / M:g} cards)" if isinstance(units, int) else units
+
+
+def _units(amount: str) -> int | str:
+    """A quantity as a number: the API server spells 800000 as 800k."""
     try:
-        units = quantity(amount)
+        return quantity(amount)
     except QuantityError:
         return amount
-    return f"{units:,} units ({units / M:g} cards)"
 
 
 def _check(workload: Obj | None) -> Answer:
