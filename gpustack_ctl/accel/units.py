@@ -80,7 +80,7 @@ _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "
 def _parse(text: str) -> int:
     if len(text) > _LONGEST_QUANTITY:
         raise QuantityError("is too long to be a quantity")
-    match = _QUANTITY.fullmatch(text.strip())  # the API server's decoder trims as well
+    match = _QUANTITY.fullmatch(text.strip(" "))  # spaces, the API server drops too
     if match is None or not (match[2] or match[3]):
         raise QuantityError("must be a quantity such as 1 or 1Ki")
     sign, whole, fraction, suffix = match[1], match[2], match[3] or "", match[4] or ""

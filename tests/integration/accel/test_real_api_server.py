@@ -52,11 +52,31 @@ async def stored_as(kube: Kube, text: str) -> str | None:
     return value
 
 
-NUMBERS = "1 +2 0 1Ki 50e0 5e1 500e-1 0.5k 1.5Ki 1000m 2000000u 3000000000n 1E 1E1 8Pi .5Ki 1. 800000 1600000".split()
-NO_NUMBERS = "0.5 100m 1e-1 1.5 1n 0.0000000001 -1 1Ki1 1ki one 0x10 --1 1e".split()
+NUMBERS = (
+    *("1", "+2", "0", "1Ki", "50e0", "5e1", "500e-1", "0.5k", "1.5Ki", "1000m", "2000000u", "3000000000n", "1E", "1E1"),
+    *("8Pi", ".5Ki", "1.", "800000", "1600000", "0" * 400 + "7", str(INT64_MAX), " 1 "),
+)
+NO_NUMBERS = (
+    "0.5",
+    "100m",
+    "1e-1",
+    "1.5",
+    "1n",
+    "-1",
+    "1Ki1",
+    "1ki",
+    "one",
+    "0x10",
+    "--1",
+    "1e",
+    "",
+    " ",
+    "1 0",
+    "1\n",
+)
 
 
-@pytest.mark.parametrize("text", [*NUMBERS, "0" * 400 + "7", str(INT64_MAX), " 1\n", *NO_NUMBERS, "", " ", "1 0"])
+@pytest.mark.parametrize("text", [*NUMBERS, *NO_NUMBERS])
 async def test_quantities_are_read_as_the_api_server_reads_them(kube: Kube, text: str) -> None:
     stored = await stored_as(kube, text)
     try:
