@@ -89,9 +89,11 @@ class CertificateSecret:
             wanted = pki.renewed(held, self._names, now, self._validity)
         else:
             wanted = pki.first(self._names, now, self._validity)
-        return await self._write(secret, wanted)
+        await self._write(secret, wanted)
+        # Whoever wrote it, the informer's word of the new Secret is what ends the wait.
+        return _RETRY_SECONDS
 
-    async def _write(self, secret: Obj | None, wanted: Certificates) -> float:
+    async def _write(self, secret: Obj | None, wanted: Certificates) -> None:
         data = {key: base64.b64encode(value).decode() for key, value in _as_data(wanted).items()}
         try:
             if secret is None:
@@ -106,11 +108,8 @@ class CertificateSecret:
                 self._secret.observe(await self._kube.replace(SECRETS, {**secret, "data": data}))
         except (Conflict, AlreadyExists):
             log.info("another replica wrote the webhook's certificates first", secret=SECRET_NAME)
-            return _RETRY_SECONDS
         except KubeError as cause:
             log.warning("cannot write the webhook's certificates", secret=SECRET_NAME, cause=str(cause))
-            return _RETRY_SECONDS
-        return 0
 
 
 class CertificateDirectory:

@@ -30,6 +30,8 @@ VALIDATION = "gpustack-worker-validation"
 
 _MANAGER = "gpustack-ctl-webhooks"
 _QUEUE_NAME = "kueue.x-k8s.io/queue-name"
+# Changes come in twos, ours included: one look after the last is enough for both.
+_SETTLE_SECONDS = 0.1
 _RETRY_SECONDS = (1.0, 2.0, 5.0, 15.0, 30.0)
 
 
@@ -135,6 +137,7 @@ class Registration:
                 retry = _RETRY_SECONDS[min(failures, len(_RETRY_SECONDS)) - 1] if failures else None
                 with anyio.move_on_after(retry):
                     await self._changed.wait()
+                await anyio.sleep(_SETTLE_SECONDS)
         finally:
             for unsubscribe in unsubscribes:
                 unsubscribe()
