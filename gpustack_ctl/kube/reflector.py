@@ -148,7 +148,8 @@ class Reflector:
                     key = key_of(obj)
                     held = store.get(key)
                     # An unchanged object is not kept twice while the pages come in.
-                    listed[key] = held if held is not None and version_of(held) == version_of(obj) else obj
+                    unchanged = held is not None and version_of(held) == version_of(obj)
+                    listed[key] = held if held is not None and unchanged else store.kept(obj)
         self._outlook.works(selection)
         store.replace(listed.values(), version)
         self._listed.set()

@@ -80,10 +80,22 @@ class Store:
 
     # Writing
 
+    def kept(self, obj: Obj) -> Obj:
+        """What this store keeps of an object that came from the server: never managedFields, which nobody here reads and
+        which can be half of it, and of the rest what `keep` leaves."""
+        obj["metadata"].pop("managedFields", None)
+        if self._keep is None:
+            return obj
+        try:
+            return self._keep(obj)
+        except Exception:  # noqa: BLE001 — one odd object must not end the watch
+            _log.exception("an object could not be slimmed and is kept whole", object=key_of(obj))
+            return obj
+
     def replace(self, objects: Iterable[Obj], version: int) -> None:
         """Become what a full list at `version` says, and tell exactly the differences.
 
-        Everything is in place before the first handler is told, departures first: nobody sees a moment in which an
+        `objects` went through `kept` as they came in, so that a long list never lies here whole. Everything is in place before the first handler is told, departures first: nobody sees a moment in which an
         object's successor is there and the object is too.
         """
         listed = {key_of(obj): obj for obj in objects}
@@ -98,7 +110,7 @@ class Store:
     def put(self, obj: Obj) -> None:
         """The watch says that `obj` was added or changed."""
         self.version = max(self.version, version_of(obj))
-        self._put(key_of(obj), obj)
+        self._put(key_of(obj), self.kept(obj))
         self._tell()
 
     def remove(self, obj: Obj) -> None:
@@ -126,14 +138,13 @@ class Store:
         held = self._objects.get(key)
         if held is None and (self._partial or version_of(obj) <= self.version):
             return
-        self._put(key, obj)
+        self._put(key, self.kept(obj))
         self._tell()
 
-    def _put(self, key: str, obj: Obj) -> None:
+    def _put(self, key: str, new: Obj) -> None:
         old = self._objects.get(key)
-        if old is not None and version_of(old) >= version_of(obj):
+        if old is not None and version_of(old) >= version_of(new):
             return
-        new = self._slim(obj)
         self._objects[key] = new
         for index in self._indexes.values():
             index.put(key, new)
@@ -144,17 +155,6 @@ class Store:
         for index in self._indexes.values():
             index.drop(key)
         self._untold.append((old, None, self._handlers))
-
-    def _slim(self, obj: Obj) -> Obj:
-        """Without managedFields, which nobody here reads and which can be half of an object, and what `keep` leaves."""
-        obj["metadata"].pop("managedFields", None)
-        if self._keep is None:
-            return obj
-        try:
-            return self._keep(obj)
-        except Exception:  # noqa: BLE001 — one odd object must not end the watch
-            _log.exception("an object could not be slimmed and is kept whole", object=key_of(obj))
-            return obj
 
     def _tell(self) -> None:
         if self._telling:
