@@ -15,13 +15,9 @@ from gpustack_ctl.webhooks.webhook import Webhook
 
 _AT = "spec.template"
 
-# A template may change only while the Job was suspended and stays so. Both ends matter: when Kueue starts a Job or
-# stops one it sends the template along, and a fold in that request would make it invalid.
+# The API server lets a template change only while its Job is suspended; in any other update a fold would be refused.
 _CONDITIONS = {
-    "template-may-change": (
-        "request.operation == 'CREATE' || "
-        "(has(oldObject.spec.suspend) && oldObject.spec.suspend && has(object.spec.suspend) && object.spec.suspend)"
-    )
+    "template-may-change": "request.operation == 'CREATE' || (has(oldObject.spec.suspend) && oldObject.spec.suspend)"
 }
 
 
@@ -42,7 +38,7 @@ def job_webhooks(gate: Gate1) -> tuple[Webhook, Webhook]:
             operations=("CREATE", "UPDATE"),
             conditions=_CONDITIONS,
             mutates=True,
-            decide=_while_it_lives(mutate),
+            decide=_where_asked(mutate),
         ),
         Webhook(
             name="jobs.validation.worker.gpustack.ai",
@@ -51,17 +47,35 @@ def job_webhooks(gate: Gate1) -> tuple[Webhook, Webhook]:
             operations=("CREATE", "UPDATE"),
             conditions=_CONDITIONS,
             mutates=False,
-            decide=_while_it_lives(validate),
+            decide=_where_asked(validate),
         ),
     )
 
 
-def _while_it_lives(decide: Callable[[Question, Obj], Verdict]) -> Callable[[Question], Verdict]:
-    """An update that takes a finalizer off is an update, too; nothing may hold a Job past its own deletion."""
-
+def _where_asked(decide: Callable[[Question, Obj], Verdict]) -> Callable[[Question], Verdict]:
     def decided(question: Question) -> Verdict:
-        if deleting(question.object):
-            return Allowed()
-        return decide(question, question.object["spec"]["template"])
+        template = _template(question)
+        return Allowed() if template is None else decide(question, template)
 
     return decided
+
+
+def _template(question: Question) -> Obj | None:
+    """The template to judge; None where there is nothing to say.
+
+    An update that takes a finalizer off is an update, too, and nothing may hold a Job past its own deletion. And the
+    update by which Kueue starts a Job sends the template along: a Job from before us must not be stuck there, unless
+    that update was used to ask for something else.
+    """
+    job, old = question.object, question.old
+    if deleting(job):
+        return None
+    template: Obj = job["spec"]["template"]
+    starts = not job["spec"].get("suspend")
+    if old is not None and starts and _asked(template) == _asked(old["spec"]["template"]):
+        return None
+    return template
+
+
+def _asked(template: Obj) -> tuple[object, object]:
+    return template["spec"].get("initContainers"), template["spec"].get("containers")

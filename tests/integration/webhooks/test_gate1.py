@@ -119,3 +119,16 @@ async def test_the_update_that_starts_a_job_is_let_alone(kube: Kube, namespace: 
     async with running_replica(kube, namespace):
         stored = await kube.patch(JOBS, "old", {"spec": {"suspend": False}}, namespace=namespace)
     assert UNITS not in limits_of(stored["spec"]["template"]["spec"])
+
+
+async def test_nobody_starts_a_job_and_asks_for_more_in_one_update(
+    kube: Kube, namespace: str, pool: Pool, replica: Replica
+):
+    await kube.create(JOBS, job("train", namespace, pool.queue, HALF))
+    limit = "/spec/template/spec/containers/0/resources/limits/nvidia.com~1gpu.sliced.memory-percentage"
+    change = [
+        {"op": "replace", "path": "/spec/suspend", "value": False},
+        {"op": "replace", "path": limit, "value": "100"},
+    ]
+    stored = await kube.patch(JOBS, "train", change, namespace=namespace, kind="json")
+    assert limits_of(stored["spec"]["template"]["spec"])[UNITS] == "1600k"

@@ -135,7 +135,9 @@ async def test_a_percentage_needs_no_pool(gate: Gate1):
     assert isinstance(pod_webhooks(gate)[0].decide(pod(spec_asking(**HALF), queue="nowhere")), Allowed)
 
 
-async def test_of_two_types_that_claim_an_entrance_the_one_named_after_it_is_believed(gate: Gate1, informers: Informers):
+async def test_of_two_types_that_claim_an_entrance_the_one_named_after_it_is_believed(
+    gate: Gate1, informers: Informers
+):
     informers.of(INSTANCE_TYPES).observe(instance_type("aaa", entrance=QUEUE, memory="1Mi"))
     pool = gate.pools.behind(QUEUE)
     assert pool is not None
@@ -208,6 +210,18 @@ async def test_a_fault_in_a_job_is_named_where_it_stands(gate: Gate1):
 async def test_nothing_holds_a_job_past_its_deletion(gate: Gate1):
     for webhook in job_webhooks(gate):
         assert webhook.decide(job(spec_asking(sliced="2"), deleting=True)) == Allowed()
+
+
+async def test_the_update_that_starts_a_job_is_judged_only_if_it_asks_for_something_else(gate: Gate1):
+    def starting(after: dict[str, Any]) -> Question:
+        before, now = job(spec_asking(**HALF)).object, job(after).object
+        before["spec"]["suspend"], now["spec"]["suspend"] = True, False
+        return Question("u", "UPDATE", "Job", "batch", now, before)
+
+    for webhook in job_webhooks(gate):
+        pinned = {**spec_asking(**HALF), "nodeSelector": {"kubernetes.io/hostname": "a"}}
+        assert webhook.decide(starting(pinned)) == Allowed()
+        assert isinstance(webhook.decide(starting(spec_asking(sliced="2"))), Refused)
 
 
 async def test_a_pod_with_a_thousand_containers_is_judged(gate: Gate1):
