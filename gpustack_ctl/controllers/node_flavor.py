@@ -62,12 +62,12 @@ class NodeFlavor(Controller):
 
     async def reconcile(self, key: str) -> Result:  # noqa: ARG002 — there is one key
         plan = self._plan()
-        for flavor in plan.flavors.values():
-            await settle(self._kube, self._flavors, flavor, manager=MANAGER)
         for flavor in self._flavors.list():
-            if _ours(flavor) and not deleting(flavor) and name_of(flavor) not in plan.flavors:
-                log.info("no node is left for this flavor: deleting it", flavor=name_of(flavor))
-                await self._kube.delete(RESOURCE_FLAVORS, name_of(flavor), uid=uid_of(flavor))
+            if _ours(flavor) and not deleting(flavor):
+                await self._end_if_due(flavor, plan.flavors.get(name_of(flavor)))
+        for flavor in plan.flavors.values():
+            if not _selects_otherwise(self._flavors.get(name_of(flavor)), flavor):
+                await settle(self._kube, self._flavors, flavor, manager=MANAGER)
         if self._settings.on(DERIVED_FROM_NODE):
             for instance_type in plan.instance_types.values():
                 await self._derive(instance_type)
@@ -82,6 +82,15 @@ class NodeFlavor(Controller):
         )
         return plan_flavors([fact for fact in facts if fact is not None], settings)
 
+    async def _end_if_due(self, flavor: Obj, wanted: Obj | None) -> None:
+        if wanted is None:
+            log.info("no node is left for this flavor: deleting it", flavor=name_of(flavor))
+        elif _selects_otherwise(flavor, wanted):
+            log.info("this flavor is to select other nodes: making it anew", flavor=name_of(flavor))
+        else:
+            return
+        await self._kube.delete(RESOURCE_FLAVORS, name_of(flavor), uid=uid_of(flavor))
+
     async def _derive(self, instance_type: Obj) -> None:
         if self._instance_types.get(name_of(instance_type)) is not None:
             return
@@ -94,6 +103,11 @@ class NodeFlavor(Controller):
 
 def _all_nodes(_: Obj) -> str:
     return ALL_NODES
+
+
+def _selects_otherwise(live: Obj | None, wanted: Obj) -> bool:
+    """Whether a flavor selects other nodes than it should. Kueue lets nobody change that while there is a topology."""
+    return live is not None and live["spec"].get("nodeLabels") != wanted["spec"]["nodeLabels"]
 
 
 def _ours(flavor: Obj) -> bool:
