@@ -99,7 +99,7 @@ class Stage:
     async def occupy(self, node: str, *, whole: int = 0, percent: Mapping[int, int] | None = None) -> None:
         """Publish a ledger in which the first cards are held whole and others are sliced by so many percent."""
         held = await self.kube.get(DEVICES, node)
-        taken = {index: (1, M) for index in range(whole)}
+        taken = dict.fromkeys(range(whole), (1, M))
         taken |= {index: (3, part * M // 100) for index, part in (percent or {}).items()}
         await self.kube.patch(DEVICES, node, {"status": devices_status(held["spec"], taken)}, subresource="status")
 
