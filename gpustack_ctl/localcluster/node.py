@@ -13,7 +13,7 @@ from pathlib import Path
 import anyio
 import orjson
 
-from gpustack_ctl.localcluster import images
+from gpustack_ctl.localcluster import images, mountpoints
 from gpustack_ctl.localcluster.api import Api, Obj, connect, write_kubeconfig
 from gpustack_ctl.localcluster.assets import Assets
 from gpustack_ctl.localcluster.errors import LocalClusterError
@@ -51,9 +51,9 @@ class LocalNode:
         self._directory.mkdir(parents=True)
         for name in ("kubelet", "pods", "containerd", "net.d"):
             (self._directory / name).mkdir()
-        for path in (_KUBELET_DIR, *_HIDDEN):
-            self._run.make(path)
-        await self._run.start(self._sandbox())
+        with mountpoints.made((_KUBELET_DIR, *_HIDDEN)) as leftovers:
+            self._run.leaves(leftovers)
+            await self._run.start(self._sandbox())
         await self._run.start(self._containerd())
         await self._import_images()
 
@@ -79,14 +79,20 @@ class LocalNode:
         entered = self._directory / "entered"
         forwarding = self._directory / "ip_forward"
         forwarding.touch()
-        mounts = [
-            f"mount --bind {self.kubelet_dir} {_KUBELET_DIR}",
-            *(f"mount -t tmpfs none {path}" for path in _HIDDEN),
-            # The ptp plugin turns the machine into a router; what it writes for that ends here.
-            f"mount --bind {forwarding} /proc/sys/net/ipv4/ip_forward",
-        ]
-        # The first process of a PID namespace inherits its orphans; a shell buries them while it waits.
-        script = f"set -e; {'; '.join(mounts)}; touch {entered}; while :; do sleep 3600 & wait; done"
+        script = "; ".join(
+            (
+                "set -e",
+                f"exec 9<{mountpoints.GUARD}",
+                "flock --shared 9",
+                f"mount --bind {self.kubelet_dir} {_KUBELET_DIR}",
+                *(f"mount -t tmpfs none {path}" for path in _HIDDEN),
+                # The ptp plugin turns the machine into a router; what it writes for that ends here.
+                f"mount --bind {forwarding} /proc/sys/net/ipv4/ip_forward",
+                f"touch {entered}",
+                # The first process of a PID namespace inherits its orphans; a shell buries them while it waits.
+                "while :; do sleep 3600 & wait; done",
+            )
+        )
         unshare = ("unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "--propagation", "private")
         argv = (*unshare, "--", "sh", "-c", script)
         return Program(f"sandbox@{self.name}", argv, f"file://{entered}", forks=True)

@@ -17,6 +17,7 @@ _NEEDED = {
     "unshare": "util-linux",
     "nsenter": "util-linux",
     "setpriv": "util-linux",
+    "flock": "util-linux",
 }
 """Program → Debian package."""
 

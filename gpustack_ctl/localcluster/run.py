@@ -16,6 +16,7 @@ from typing import Any
 
 import orjson
 
+from gpustack_ctl.localcluster import mountpoints
 from gpustack_ctl.localcluster.cgroups import remove_container_cgroups
 from gpustack_ctl.localcluster.errors import LocalClusterError
 from gpustack_ctl.localcluster.health import Health
@@ -51,7 +52,7 @@ class Run:
     programs: dict[str, Program] = field(default_factory=dict)
     pids: dict[str, Pid] = field(default_factory=dict)
     leftovers: list[str] = field(default_factory=list)
-    """Directories outside the run that it made: removed when it ends, deepest first, if they are empty."""
+    """Directories outside the run that go with it, deepest first, if they are empty."""
 
     @property
     def kubeconfig(self) -> Path:
@@ -82,11 +83,9 @@ class Run:
         self.pids[program.name] = pid
         self.save()
 
-    def make(self, directory: Path) -> None:
-        """A directory outside the run that something will be mounted on."""
-        missing = [path for path in (directory, *directory.parents) if not path.exists()]
-        directory.mkdir(parents=True, exist_ok=True)
-        self.leftovers += map(str, missing)
+    def leaves(self, directories: list[str]) -> None:
+        """Directories outside the run that go with it."""
+        self.leftovers += directories
         self.save()
 
     async def ready(self, name: str, *, seconds: float = 60) -> None:
@@ -121,9 +120,8 @@ class Run:
             await gone(pid)
         for node in self.directory.glob(f"{NODE_PREFIX}*"):
             await remove_container_cgroups(node / "containerd")
-        for path in map(Path, self.leftovers):
-            with contextlib.suppress(OSError):
-                path.rmdir()
+        if self.leftovers:
+            mountpoints.remove(self.leftovers)
         remove(self.directory)
 
     def save(self) -> None:
