@@ -19,6 +19,7 @@ from gpustack_ctl.accel.folds import card_count_errors, derived_keys
 from gpustack_ctl.accel.pools import Pool
 from gpustack_ctl.accel.requests import Reading
 
+_MOST_ERRORS = 50
 _SLICING = {Family.SLICED, Family.PARTITIONED}
 
 
@@ -29,7 +30,7 @@ def validate(
     reading = Reading(claims_of(pod_spec, table=table, at=at), pool=pool, queue=queue)
     containers = reading.claims.containers
     if not containers:
-        return reading.errors
+        return _readable(reading.errors, at)
     errors = [
         *reading.errors,
         *(error for container in containers for error in _container(container)),
@@ -42,7 +43,13 @@ def validate(
         *_offered(containers, pool),
         *card_count_errors(reading, at=at),
     ]
-    return errors or list(_derived(reading, table))
+    return _readable(errors or list(_derived(reading, table)), at)
+
+
+def _readable(errors: list[FieldError], at: str) -> list[FieldError]:
+    """A Pod may have a thousand containers; a person mends some faults at a time."""
+    more = len(errors) - _MOST_ERRORS
+    return errors if more <= 0 else [*errors[:_MOST_ERRORS], forbidden(at, f"{more} more faults; mend these first")]
 
 
 def _container(container: ContainerClaims) -> Iterator[FieldError]:

@@ -212,6 +212,12 @@ def test_the_path_of_a_job_template_leads_through_the_template() -> None:
     assert found[0].field == f"spec.template.spec.containers[0].resources.limits[{GPU}.sliced]"
 
 
+def test_a_thousand_faults_are_reported_as_some_and_a_number() -> None:
+    found = said(pod(*[{GPU: "0.5"}] * 1000))
+    assert len(found) == 51
+    assert found[-1] == "spec: Forbidden: 950 more faults; mend these first"
+
+
 def test_long_lists_of_containers_stay_readable() -> None:
     found = said(pod(*[HALF] * 100))
     assert any('"c0", "c1", "c2" and 97 more do' in message for message in found)
