@@ -82,7 +82,7 @@ class Fleet:
                 continue
             mine = [pod for pod in pods if labels_of(pod).get(KUEUE_PODSET, demand.role) == demand.role]
             held = [pod for pod in mine if is_held(pod, self._table)]
-            waiting = sum(not _finished(pod) for pod in mine) - sum(not _finished(pod) for pod in held)
+            waiting = sum(not _finished(pod) and not is_held(pod, self._table) for pod in mine)
             coming = max(demand.pods - len(held), waiting)
             if coming > 0:
                 rest = Demand(
@@ -96,10 +96,14 @@ class Fleet:
                 yield Inflight(key_of(workload), rest, _open_plan(workload, demand.role, node, held))
 
     def _pods_of(self, workload: Obj, node: str, bound: Sequence[Obj]) -> list[Obj]:
-        """The Workload's Pods on the node, and those made for it that are not bound yet."""
+        """The Workload's Pods on the node, and those that are made for it and not bound yet.
+
+        Until Kueue pins a Pod to its node, where a Workload has several, nobody knows whose it will be.
+        """
         key = key_of(workload)
-        known = self._sources.pods.by_index("workload", key)
-        unbound = (pod for pod in known if not pod["spec"].get("nodeName") and _destined(pod) in ("", node))
+        only = nodes_of(workload) == {node}
+        known = (pod for pod in self._sources.pods.by_index("workload", key) if not pod["spec"].get("nodeName"))
+        unbound = (pod for pod in known if _destined(pod) == node or (only and not _destined(pod)))
         return [*(pod for pod in bound if key in _workload_of(pod)), *unbound]
 
     def _demands(self, workload: Obj) -> tuple[Demand, ...]:

@@ -24,8 +24,8 @@ from gpustack_ctl.controllers.cpu_requests import CpuRequests, millicores, node_
 from gpustack_ctl.controllers.instance_type_status import CpuView, PoolFacts, status_of
 from gpustack_ctl.controllers.node_queue import APPLIED_STOP_POLICY, groups_for, stopped_by_hand
 from gpustack_ctl.controllers.pool_views import PoolLedgers, catalog
-from gpustack_ctl.controllers.pools import PoolSelector, pools_with, ready, selector_of
-from gpustack_ctl.controllers.settings import AWARE_CPU_MANUFACTURER, Settings
+from gpustack_ctl.controllers.pools import PoolSelector, ready, selector_of
+from gpustack_ctl.controllers.settings import AWARE_CPU_MANUFACTURER, MIXED_ON_NODE, Settings
 from gpustack_ctl.controllers.sources import Sources, labels_changed, spec_changed
 from gpustack_ctl.controllers.writes import part_of, settle
 from gpustack_ctl.kube.client import Kube
@@ -59,6 +59,7 @@ class InstanceTypeController(Controller):
         yield changes(self._sources.devices, key=self._pools_with)
         yield changes(self._sources.nodes, key=self._pools_with, when=_room_changed)
         yield changes(self._sources.pods, key=self._pools_under, when=lambda old, new: node_of(old) != node_of(new))
+        yield self._settings.wake(AWARE_CPU_MANUFACTURER, MIXED_ON_NODE, keys=self._every_pool)
 
     async def reconcile(self, key: str) -> Result:
         instance_type = self._sources.instance_types.get(key)
@@ -110,7 +111,7 @@ class InstanceTypeController(Controller):
         await settle(self._kube, self._sources.instance_types, wanted, manager=MANAGER, subresource="status")
 
     def _facts(self, instance_type: Obj) -> PoolFacts:
-        selector = selector_of(instance_type)
+        selector = self._selector(instance_type)
         refusal = groups_for(instance_type, self._sources.flavors.list(), table=self._table).refusal
         if selector.akey is None:
             return PoolFacts(cpu=self._cpu(selector), refusal=refusal)
@@ -159,13 +160,21 @@ class InstanceTypeController(Controller):
         types = self._sources.instance_types.list()
         return [name_of(instance_type) for instance_type in types if pool_has_flavor(instance_type, flavor)]
 
-    def _pools_with(self, obj: Obj) -> list[str]:
-        return pools_with(obj, self._sources.instance_types.list())
+    def _pools_with(self, obj: Obj | None) -> list[str]:
+        """The pools that a Node or Devices belongs to."""
+        if obj is None:
+            return []
+        types = self._sources.instance_types.list()
+        return [name_of(instance_type) for instance_type in types if self._selector(instance_type).matches(obj)]
 
     def _pools_under(self, pod: Obj) -> list[str]:
-        return pools_with(
-            self._sources.nodes.get(pod["spec"].get("nodeName") or ""), self._sources.instance_types.list()
-        )
+        return self._pools_with(self._sources.nodes.get(pod["spec"].get("nodeName") or ""))
+
+    def _every_pool(self) -> list[str]:
+        return [name_of(instance_type) for instance_type in self._sources.instance_types.list()]
+
+    def _selector(self, instance_type: Obj) -> PoolSelector:
+        return selector_of(instance_type, mixed_on_node=self._settings.on(MIXED_ON_NODE))
 
 
 def _upkeep(queue: Obj) -> Obj:

@@ -30,6 +30,7 @@ class NodeCapacity(Controller):
     """Keys are node names."""
 
     name = "node-capacity"
+    workers = 4
 
     def __init__(self, *, kube: Kube, nodes: Informer, devices: Informer, table: Manufacturers) -> None:
         self._kube = kube

@@ -16,7 +16,7 @@ from gpustack_ctl.accel.features import node_facts
 from gpustack_ctl.accel.flavors import FlavorPlan, FlavorSettings, plan_flavors
 from gpustack_ctl.accel.labels import RESOURCE_TYPE, TYPE_NODES
 from gpustack_ctl.controllers.settings import AWARE_CPU_MANUFACTURER, DERIVED_FROM_NODE, MIXED_ON_NODE, Settings
-from gpustack_ctl.controllers.sources import labels_changed, spec_changed
+from gpustack_ctl.controllers.sources import spec_changed
 from gpustack_ctl.controllers.writes import settle
 from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.controller import DONE, Controller, Result, Wake, changes
@@ -54,7 +54,7 @@ class NodeFlavor(Controller):
         self._settings = settings
 
     def wakes(self) -> Iterable[Wake]:
-        yield changes(self._nodes, key=_all_nodes, when=labels_changed)
+        yield changes(self._nodes, key=_all_nodes, when=spec_changed)
         yield changes(self._devices, key=_all_nodes, when=spec_changed)
         yield changes(self._flavors, key=_all_nodes, when=spec_changed)
         yield changes(self._instance_types, key=_all_nodes, when=lambda _, new: new is None)

@@ -32,6 +32,7 @@ class NodeManagement(Controller):
     """Keys are node names; a `Devices` carries the name of its Node."""
 
     name = "node-management"
+    workers = 4
 
     def __init__(self, *, kube: Kube, nodes: Informer, devices: Informer, settings: Settings) -> None:
         self._kube = kube

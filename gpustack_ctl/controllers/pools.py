@@ -5,12 +5,12 @@ A pool selects by labels: operating system, architecture, managed, and the CPU o
 those, only the pool's own model counts.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpustack_ctl.accel import labels
 from gpustack_ctl.accel.naming import GENERIC
-from gpustack_ctl.kube.objects import Obj, is_true, labels_of, name_of
+from gpustack_ctl.kube.objects import Obj, is_true, labels_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,24 +26,19 @@ class PoolSelector:
         return all(carried.get(key) == value for key, value in self.required.items())
 
 
-def selector_of(instance_type: Obj) -> PoolSelector:
-    """The selector of an InstanceType's pool."""
+def selector_of(instance_type: Obj, *, mixed_on_node: bool) -> PoolSelector:
+    """The selector of a pool. Where nodes are not mixed, a pool of CPUs has no node with accelerators."""
     spec = instance_type["spec"]
     akey = spec.get("acceleratorGroup") or None
     general = spec.get("generalGroup") or GENERIC
     required = {labels.MANAGED: "true", labels.OS: spec["os"], labels.ARCH: spec["arch"]}
     if akey:
         required[labels.accelerator(akey)] = "true"
+    elif not mixed_on_node:
+        required[labels.ACCELERATABLE] = "false"
     if general != GENERIC:
         required[labels.general(general)] = "true"
     return PoolSelector(required, akey)
-
-
-def pools_with(obj: Obj | None, instance_types: Iterable[Obj]) -> list[str]:
-    """The names of the pools that a Node or Devices belongs to."""
-    if obj is None:
-        return []
-    return [name_of(each) for each in instance_types if selector_of(each).matches(obj)]
 
 
 def ready(node: Obj) -> bool:

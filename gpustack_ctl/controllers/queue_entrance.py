@@ -33,6 +33,7 @@ class QueueEntrance(Controller):
     """Keys are `namespace/entrance`: the LocalQueue's own. `own_namespace` is where the manager itself lives."""
 
     name = "queue-entrance"
+    workers = 4
 
     def __init__(
         self, *, kube: Kube, cluster_queues: Informer, local_queues: Informer, namespaces: Informer, own_namespace: str

@@ -28,6 +28,7 @@ class TopologyController(Controller):
     """Keys are node names. `levels` are the labels above the hostname that count, outermost first."""
 
     name = "topology"
+    workers = 4
 
     def __init__(
         self, *, kube: Kube, nodes: Informer, topologies: Informer, levels: Sequence[str] = DEFAULT_LEVELS

@@ -65,7 +65,7 @@ def verdict_patch(workload: Obj, verdict: Verdict, *, now: str) -> dict[str, Any
 
 
 def undelay_patch(workload: Obj) -> dict[str, Any]:
-    """The merge patch that lets a Workload go on at once whose checks all say Ready; the field is removed, never set."""
+    """The merge patch that lets a Workload go on whose checks all say Ready; the field is removed, never set."""
     return _patch(workload, {"requeueState": {"requeueAt": None}})
 
 

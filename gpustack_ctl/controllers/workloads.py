@@ -78,8 +78,11 @@ def awaits_verdict(workload: Obj) -> bool:
 
 
 def holds_accelerators(workload: Obj) -> bool:
-    """Whether the Workload's Pods may take accelerators: it is admitted, or gate 3 has said Ready."""
-    if is_true(workload, "Finished") or not is_true(workload, "QuotaReserved"):
+    """Whether the Workload's Pods may still take accelerators: it is admitted, or gate 3 has said Ready.
+
+    An evicted one starts no more Pods; those that it has are in the ledger until they are gone.
+    """
+    if not is_true(workload, "QuotaReserved") or is_true(workload, "Finished") or is_true(workload, "Evicted"):
         return False
     if is_true(workload, "Admitted"):
         return True
@@ -88,11 +91,10 @@ def holds_accelerators(workload: Obj) -> bool:
 
 
 def waits_for_requeue(workload: Obj) -> bool:
-    """Whether every check says Ready and yet Kueue sits out the delay that an earlier Retry asked for."""
-    if is_true(workload, "Admitted") or not (workload.get("status", {}).get("requeueState") or {}).get("requeueAt"):
+    """Whether ours and every other check say Ready and yet Kueue sits out the delay that a Retry had asked for."""
+    if not awaits_verdict(workload) or not (workload["status"].get("requeueState") or {}).get("requeueAt"):
         return False
-    states = _check_states(workload)
-    return bool(states) and all(state.get("state") == "Ready" for state in states)
+    return all(state.get("state") == "Ready" for state in _check_states(workload))
 
 
 def pods_per_node(assignment: Obj | None) -> dict[str, int] | None:

@@ -131,6 +131,7 @@ def test_a_workload_that_does_not_list_the_check_is_not_judged() -> None:
         ({"QuotaReserved": True}, "Retry", False),
         ({"QuotaReserved": True, "Admitted": True, "Finished": True}, "Ready", False),
         ({"QuotaReserved": False}, "Ready", False),
+        ({"QuotaReserved": True, "Admitted": True, "Evicted": True}, "Ready", False),
     ],
 )
 def test_a_ready_holds_its_accelerators_before_its_pods_do(by_type: dict[str, bool], state: str, holds: bool) -> None:
@@ -138,9 +139,15 @@ def test_a_ready_holds_its_accelerators_before_its_pods_do(by_type: dict[str, bo
 
 
 def test_a_ready_workload_that_kueue_still_delays_is_recognised() -> None:
-    later = {"requeueAt": "2026-12-01T14:00:30Z"}
-    assert waits_for_requeue(workload(admissionChecks=check("Ready"), requeueState=later))
-    assert not waits_for_requeue(workload(admissionChecks=check("Retry"), requeueState=later))
-    assert not waits_for_requeue(workload(admissionChecks=check("Ready")))
-    others_wait = [*check("Ready"), {"name": "other", "state": "Retry", "message": ""}]
-    assert not waits_for_requeue(workload(admissionChecks=others_wait, requeueState=later))
+    def delayed(checks: list[dict[str, str]], at: str | None = "2026-12-01T14:00:30Z", **by_type: bool) -> bool:
+        held = conditions(QuotaReserved=True, **by_type)
+        state = {"requeueAt": at} if at else {}
+        return waits_for_requeue(workload(conditions=held, admissionChecks=checks, requeueState=state))
+
+    assert delayed(check("Ready"))
+    assert not delayed(check("Ready"), at=None)
+    assert not delayed(check("Retry"))
+    assert not delayed([*check("Ready"), {"name": "other", "state": "Retry", "message": ""}])
+    assert not delayed([{"name": "other", "state": "Ready", "message": ""}])
+    assert not delayed(check("Ready"), Admitted=True)
+    assert not delayed(check("Ready"), Evicted=True)
