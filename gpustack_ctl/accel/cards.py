@@ -76,8 +76,7 @@ class Card:
         return next((profile for profile in self.profiles if profile.name == name), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Holding:
+class Holding(NamedTuple):
     """One container's claim on one card: its units and, for a partition, the profile and its intervals.
 
     ``opaque`` marks a claim inferred from a record nobody could read: it takes the whole card and overcharges nobody.
@@ -120,7 +119,7 @@ class Occupancy(ABC):
     @property
     def remaining(self) -> int:
         """Units left, never below zero."""
-        return max(M - self.charged, 0)
+        return M - self.charged if self.charged < M else 0
 
     @property
     def free(self) -> bool:
@@ -135,18 +134,22 @@ class Occupancy(ABC):
     @property
     def shares_free(self) -> int:
         """Shares that the card can still grant: none while another mode holds it."""
-        return self.remaining // SHARE_UNITS if self.free or self.mode is Mode.SHARED else 0
+        return self.remaining // SHARE_UNITS if self.mode in _OPEN_TO_SHARES else 0
 
     @property
     def percent_free(self) -> int:
         """Whole percents of VRAM that a slice could still get: none without a slot or in another mode."""
-        if not self.slots_free or not (self.free or self.mode is Mode.SLICED):
+        if self.slices >= self.card.slots or self.mode not in _OPEN_TO_SLICES:
             return 0
         return self.remaining // PERCENT_UNITS
 
     def fits_slice(self, units: int) -> bool:
         """Whether one more slice of that many units has its units and its slot."""
-        return self.slots_free > 0 and (self.free or self.mode is Mode.SLICED) and units <= self.remaining
+        return self.slices < self.card.slots and self.mode in _OPEN_TO_SLICES and units <= self.remaining
+
+
+_OPEN_TO_SHARES = (Mode.NONE, Mode.SHARED)
+_OPEN_TO_SLICES = (Mode.NONE, Mode.SLICED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +192,8 @@ def state_of(card: Card, holdings: Sequence[Holding] = ()) -> CardState:
     for holding in holdings:
         charged += holding.units
         slices += holding.mode is Mode.SLICED
-        occupied |= _slices_held(card, holding)
+        if card.partitioned:
+            occupied |= _slices_held(card, holding)
         if mode is Mode.NONE or holding.mode < mode:
             mode = holding.mode
     return CardState(card, mode, charged, slices, tuple(holdings), occupied)
@@ -289,6 +293,8 @@ def _profile(profile: Mapping[str, Any]) -> Profile:
 
 def _first_number(numbers: object) -> int | None:
     """The first of a list such as `0-1`; a card close to several NUMA nodes is counted with the first of them."""
+    if numbers is None:
+        return None
     digits = str(numbers).replace(",", "-").partition("-")[0]
     return int(digits) if digits.isdecimal() else None
 

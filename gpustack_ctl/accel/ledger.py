@@ -18,7 +18,6 @@ from typing import Any
 
 from gpustack_ctl.accel.cards import Card, CardState, Holding, NodeCards, Occupancy, PodKey, cards_of, state_of
 from gpustack_ctl.accel.families import TOKENS, Manufacturers, Mode, ResourceKey
-from gpustack_ctl.accel.geometry import mask_of
 from gpustack_ctl.accel.records import Entry, Record, RecordError, record_of
 from gpustack_ctl.accel.units import SHARE_UNITS, M
 
@@ -209,13 +208,12 @@ class _Account:
                 pod, {name: keys for name, keys in claims.items() if name not in promised}, fault, released
             )
             return
-        if not claims and not record and not promised:
-            return
-        record = {**record, **promised}
-        self.charge(pod, record, released=released)
-        missing = tuple(sorted(claims.keys() - record.keys()))
-        if missing and not finished:
-            self.unrecorded.append(Unrecorded(pod, missing))
+        if promised:
+            record = {**record, **promised}
+        if record:
+            self.charge(pod, record, released=released)
+        if not finished and not claims.keys() <= record.keys():
+            self.unrecorded.append(Unrecorded(pod, tuple(sorted(claims.keys() - record.keys()))))
 
     def charge(self, pod: PodKey, record: Record, *, released: bool) -> None:
         for container, entries in record.items():
@@ -247,7 +245,7 @@ class _Account:
 
     def close(self) -> Ledger:
         for held in self.holdings.values():
-            held.sort(key=lambda holding: (holding.pod, holding.container))
+            held.sort()
         states = tuple(state_of(card, self.holdings[card.id]) for card in self.cards)
         return Ledger(
             states,
@@ -274,12 +272,13 @@ def _outlives(mode: Mode, manufacturer: str) -> bool:
 
 def _tokens(resources: Mapping[str, Any], table: Manufacturers) -> tuple[ResourceKey, ...]:
     """The device plugin keys asked for in limits or requests; an extended resource may stand in either."""
-    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
-    return tuple(
-        known
-        for key, value in (requests | limits).items()
-        if "/" in key and (known := table.read(key)) is not None and known.kind in _TOKEN_KINDS and value not in _ZERO
-    )
+    found: dict[str, ResourceKey] = {}
+    for amounts in (resources.get("limits"), resources.get("requests")):
+        for key, value in (amounts or {}).items():
+            # Most keys are cpu and memory; every accelerator's has a slash.
+            if "/" in key and (known := table.read(key)) and known.kind in _TOKEN_KINDS and value not in _ZERO:
+                found[key] = known
+    return tuple(found.values())
 
 
 _TOKEN_KINDS = frozenset(TOKENS.values())
@@ -288,9 +287,9 @@ _ZERO = ("0", 0)
 
 def _excesses(state: CardState) -> list[str]:
     """What is impossible about a card's holdings, if anything. An opaque one is no claim of its own."""
-    named = [holding for holding in state.holdings if not holding.opaque]
-    if len(named) < 2 and state.charged <= M:
+    if state.charged <= M and len(state.holdings) < 2:
         return []
+    named = [holding for holding in state.holdings if not holding.opaque]
     reasons = []
     modes = sorted({holding.mode for holding in named})
     if len(modes) > 1:
@@ -300,7 +299,8 @@ def _excesses(state: CardState) -> list[str]:
         reasons.append(f"charged {charged} of {M} units")
     if state.card.sliceable and state.slices > state.card.slots:
         reasons.append(f"{state.slices} slices on {state.card.slots} slots")
-    if sum(mask_of(holding.placements).bit_count() for holding in named) > state.occupied.bit_count():
+    lengths = sum(placement.length for holding in named for placement in holding.placements)
+    if state.card.partitioned and lengths > state.occupied.bit_count():
         reasons.append("partitions overlap")
     return reasons
 

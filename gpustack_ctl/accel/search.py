@@ -20,9 +20,11 @@ its bound, which says nothing about whether a placement exists.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
+from typing import Protocol
 
 from gpustack_ctl.accel.cards import CardState
 from gpustack_ctl.accel.families import Family, Mode
@@ -74,32 +76,39 @@ Vector = tuple[int, ...]
 """How many of each size."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Bin:
-    """One card to be covered: what it can take by weight and by number, and its maximal patterns of a need."""
+class Bin(Protocol):
+    """One card to be covered. Kinds of claims are numbered, the largest first."""
 
-    weight: int
-    slots: int
-    patterns: Callable[[Vector], Iterator[Vector]]
+    @property
+    def weight(self) -> int:
+        """What the card takes in all."""
+
+    @property
+    def most(self) -> Vector:
+        """By kind, how many claims of that kind and of those before it the card takes at the most."""
+
+    def patterns(self, left: Vector, budget: Budget) -> Iterator[Vector]:
+        """The maximal ways in which the card takes from what is left."""
 
 
-def cover(needed: Vector, weights: Vector, bins: Sequence[_Bin], budget: Budget) -> list[Vector] | None:
+def cover(needed: Vector, weights: Vector, bins: Sequence[Bin], budget: Budget) -> list[Vector] | None:
     """Patterns, one per bin, that together take everything needed; None when there are none."""
-    weight_after = [0] * (len(bins) + 1)
-    slots_after = [0] * (len(bins) + 1)
-    for at in range(len(bins) - 1, -1, -1):
-        weight_after[at] = weight_after[at + 1] + bins[at].weight
-        slots_after[at] = slots_after[at + 1] + bins[at].slots
+    kinds = range(len(needed))
+    weight_left = [sum(each.weight for each in bins[at:]) for at in range(len(bins) + 1)]
+    most = [each.most for each in bins]
+    most_left = [[sum(of[kind] for of in most[at:]) for kind in kinds] for at in range(len(bins) + 1)]
     failed: set[tuple[int, Vector]] = set()
 
     def taken_from(at: int, left: Vector) -> list[Vector] | None:
         if not any(left):
             return []
-        if sum(map(int.__mul__, left, weights)) > weight_after[at] or sum(left) > slots_after[at]:
+        if sum(map(int.__mul__, left, weights)) > weight_left[at]:
+            return None
+        if any(map(int.__gt__, accumulate(left), most_left[at])):
             return None
         if (at, left) in failed:
             return None
-        for pattern in bins[at].patterns(left):
+        for pattern in bins[at].patterns(left, budget):
             budget.spend()
             rest = taken_from(at + 1, tuple(map(int.__sub__, left, pattern)))
             if rest is not None:
@@ -163,19 +172,9 @@ def _pack_slices(
     ordered = sorted(sizes, reverse=True)
     units = tuple(size for size, _ in ordered)
     needed = tuple(len(sizes[size]) * size[1] for size in ordered)
-    most = tuple(len(sizes[size]) for size in ordered)
+    claimants = tuple(len(sizes[size]) for size in ordered)
     cards = sorted(states, key=lambda state: state.remaining)
-    bins = [
-        _Bin(
-            state.remaining,
-            state.slots_free,
-            lambda left, state=state: _slice_patterns(  # type: ignore[misc]
-                tuple(map(min, left, most)), units, state.remaining, state.slots_free, budget
-            ),
-        )
-        for state in cards
-    ]
-    covered = cover(needed, units, bins, budget)
+    covered = cover(needed, units, [_SliceBin(state, units, claimants) for state in cards], budget)
     if covered is None:
         return False
     for kind, size in enumerate(ordered):
@@ -187,25 +186,41 @@ def _pack_slices(
     return True
 
 
-def _slice_patterns(most: Vector, units: Vector, room: int, slots: int, budget: Budget) -> Iterator[Vector]:
-    """The maximal ways to fill one card with slices, those with many large ones first."""
-    pattern = [0] * len(most)
+@dataclass(frozen=True, slots=True)
+class _SliceBin:
+    """A card that takes slices: by units, by slots, and one part of each claimant."""
 
-    def fill(kind: int, room: int, slots: int) -> Iterator[Vector]:
-        budget.spend()
-        while kind < len(most) and not (most[kind] and slots and units[kind] <= room):
-            kind += 1
-        if kind == len(most):
-            if not any(pattern[at] < most[at] and slots and units[at] <= room for at in range(len(most))):
-                yield tuple(pattern)
-            return
-        fitting = min(most[kind], slots, room // units[kind] if units[kind] else slots)
-        for count in range(fitting, -1, -1):
-            pattern[kind] = count
-            yield from fill(kind + 1, room - count * units[kind], slots - count)
-        pattern[kind] = 0
+    state: CardState
+    units: Vector
+    claimants: Vector
 
-    return fill(0, room, slots)
+    @property
+    def weight(self) -> int:
+        return self.state.remaining
+
+    @property
+    def most(self) -> Vector:
+        return tuple(min(self.state.slots_free, self.state.remaining // max(size, 1)) for size in self.units)
+
+    def patterns(self, left: Vector, budget: Budget) -> Iterator[Vector]:
+        """Those with many large slices first."""
+        units, most = self.units, tuple(map(min, left, self.claimants))
+        pattern = [0] * len(units)
+
+        def fill(kind: int, room: int, slots: int) -> Iterator[Vector]:
+            budget.spend()
+            while kind < len(units) and not (most[kind] and slots and units[kind] <= room):
+                kind += 1
+            if kind == len(units):
+                if not any(pattern[at] < most[at] and slots and units[at] <= room for at in range(len(units))):
+                    yield tuple(pattern)
+                return
+            for count in range(min(most[kind], slots, room // max(units[kind], 1)), -1, -1):
+                pattern[kind] = count
+                yield from fill(kind + 1, room - count * units[kind], slots - count)
+            pattern[kind] = 0
+
+        return fill(0, self.state.remaining, self.state.slots_free)
 
 
 def _pack_partitions(
@@ -220,16 +235,8 @@ def _pack_partitions(
     names = sorted(wanted)
     cards = sorted(states, key=lambda state: -state.occupied.bit_count())
     menus = [_menu_of(state, names) for state in cards]
-    bins = [
-        _Bin(
-            0,
-            max(map(sum, menu), default=0),
-            lambda left, menu=menu: _clipped(menu, left),  # type: ignore[misc]
-        )
-        for menu in menus
-    ]
     needed = tuple(len(wanted[name]) for name in names)
-    covered = cover(needed, (0,) * len(needed), bins, budget)
+    covered = cover(needed, (0,) * len(needed), [_PartitionBin(menu) for menu in menus], budget)
     if covered is None:
         return False
     for state, menu, pattern in zip(cards, menus, covered, strict=False):
@@ -278,9 +285,26 @@ def _menu(placements: tuple[tuple[Placement, ...], ...], occupied: int) -> Menu:
     }
 
 
-def _clipped(menu: Menu, left: Vector) -> Iterator[Vector]:
-    """The menu's vectors limited to what is needed, those that take most first."""
-    return iter(sorted({tuple(map(min, vector, left)) for vector in menu}, key=lambda vector: (-sum(vector), vector)))
+@dataclass(frozen=True, slots=True)
+class _PartitionBin:
+    """A card that takes partitions: whatever its menu has. Intervals decide, so there is no weight to go by."""
+
+    menu: Menu
+
+    @property
+    def weight(self) -> int:
+        return 0
+
+    @property
+    def most(self) -> Vector:
+        kinds = range(len(next(iter(self.menu))))
+        return tuple(max(sum(vector[: kind + 1]) for vector in self.menu) for kind in kinds)
+
+    def patterns(self, left: Vector, budget: Budget) -> Iterator[Vector]:
+        """Those that take most first."""
+        budget.spend()
+        clipped = {tuple(map(min, vector, left)) for vector in self.menu}
+        return iter(sorted(clipped, key=lambda vector: (-sum(vector), vector)))
 
 
 def _choice(claim: ContainerDemand, state: CardState, placement: Placement | None = None) -> Choice:

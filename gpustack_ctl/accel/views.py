@@ -110,12 +110,12 @@ def contribution(cards: Iterable[Occupancy]) -> NodeContribution:
         if not card.healthy:
             continue
         whole_free += occupancy.free
-        shares = occupancy.shares_free
-        shares_free += shares
-        shared_cards_free += shares > 0
-        percent = occupancy.percent_free
-        percent_free += percent
-        percent_freest = max(percent_freest, percent)
+        if shares := occupancy.shares_free:
+            shares_free += shares
+            shared_cards_free += 1
+        if percent := occupancy.percent_free:
+            percent_free += percent
+            percent_freest = max(percent_freest, percent)
     figures = (whole, whole_free, shares_free, shared_cards_free, sliceable, percent_free, percent_freest)
     return NodeContribution(*figures, *_partitions(partitioned))
 
