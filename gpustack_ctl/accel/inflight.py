@@ -8,7 +8,7 @@ them, since that is where the allocator will look; by the packing order where th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpustack_ctl.accel.cards import NodeCards, PodKey
 from gpustack_ctl.accel.feasibility import Demand, Plan, fit
@@ -66,15 +66,24 @@ def _follow(workload: Inflight, entry: PodPlan, cards: NodeCards) -> NodeCards |
 
 
 def _take(workload: Inflight, pods: int, cards: dict[str, NodeCards]) -> None:
-    """Place so many Pods by packing order, all of them if there is any way, else as many as fit."""
-    demand = workload.demand
-    while pods:
-        found = fit([Demand(demand.role, demand.pod, pods, demand.akey, demand.node)], cards)
-        if isinstance(found, Plan):
-            for placed in found.pods:
-                cards[placed.node] = _hold(workload, cards[placed.node], placed.choices)
-            return
+    """All of the Pods if a short search finds how, else one by one in packing order while they fit."""
+    if _place(workload, pods, cards):
+        return
+    while pods and _place(workload, 1, cards):
         pods -= 1
+
+
+def _place(workload: Inflight, pods: int, cards: dict[str, NodeCards]) -> bool:
+    found = fit([replace(workload.demand, pods=pods, card_count=None)], cards, bound=_SHORT_SEARCH)
+    if not isinstance(found, Plan):
+        return False
+    for placed in found.pods:
+        cards[placed.node] = _hold(workload, cards[placed.node], placed.choices)
+    return True
+
+
+#: A guess at what the allocator will do needs no proof.
+_SHORT_SEARCH = 500
 
 
 def _hold(workload: Inflight, cards: NodeCards, chosen: Iterable[Choice]) -> NodeCards:
