@@ -2,9 +2,11 @@
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
+import urllib.request
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
@@ -59,6 +61,7 @@ class Agent:
         self.state_dir = directory / "state"
         self.log = directory / "agent.log"
         self._kubeconfig = kubeconfig
+        self._port = _free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -67,10 +70,14 @@ class Agent:
         return self._process.pid
 
     @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
     def resident_mib(self) -> float:
         return psutil.Process(self.pid).memory_info().rss / 2**20
 
-    def spawn(self, inventory: str = FOUR_A10G, **env: str) -> subprocess.Popen[bytes]:
+    def spawn(self, inventory: str = FOUR_A10G, *, port: int = 0, **env: str) -> subprocess.Popen[bytes]:
         """Start a process; nothing is waited for."""
         file = self.directory / "inventory.yaml"
         file.write_text(inventory)
@@ -80,7 +87,7 @@ class Agent:
                     *(str(Path(sys.executable).with_name("gpustack-ctl")), "node-agent"),
                     *("--kubeconfig", str(self._kubeconfig), "--node-name", self.node.name),
                     *("--inventory", str(file), "--kubelet-dir", str(self.node.kubelet_dir)),
-                    *("--state-dir", str(self.state_dir), "--metrics-port", "0", "--log-format", "text"),
+                    *("--state-dir", str(self.state_dir), "--metrics-port", str(port), "--log-format", "text"),
                 ],
                 env={**os.environ, "GPUSTACK_NVIDIA_SLICE_ISOLATION": "off", **env},
                 stdout=log,
@@ -89,9 +96,25 @@ class Agent:
 
     async def start(self, inventory: str = FOUR_A10G, *, serves: str = "nvidia.com/gpu", **env: str) -> None:
         """Start, and wait until the node shows what the agent advertises and its ledger is published."""
-        self._process = self.spawn(inventory, **env)
+        self._process = self.spawn(inventory, port=self._port, **env)
+        await until("the agent is ready", self._ready)
         await until(f"node offers {serves}", lambda: self.allocatable(serves))
         await until("ledger published", self.cards)
+
+    async def metrics(self) -> str:
+        """What the agent serves to Prometheus."""
+        return await to_thread.run_sync(self._get, "/metrics")
+
+    async def _ready(self) -> bool:
+        assert self.alive, f"the agent ended; see {self.log}:\n{self.log.read_text()[-2000:]}"
+        try:
+            return bool(await to_thread.run_sync(self._get, "/readyz"))
+        except OSError:
+            return False
+
+    def _get(self, path: str) -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._port}{path}", timeout=5) as answer:
+            return str(answer.read().decode())
 
     async def kill(self) -> None:
         """kill -9."""
@@ -128,6 +151,12 @@ class Agent:
             return []
         rows = [row for group in (devices.get("status") or {}).get("groups", ()) for row in group["accelerators"]]
         return sorted(rows, key=lambda row: int(row["index"]))
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 class Pods:
