@@ -127,6 +127,11 @@ class _Stuck:
     claim: ContainerDemand
     cards: NodeCards
 
+    @property
+    def left(self) -> int:
+        """Units left on the node: how near it came."""
+        return sum(state.remaining for state in self.cards.of(self.demand.akey))
+
 
 def _eligible(demand: Demand, nodes: Mapping[str, NodeCards]) -> list[NodeCards] | Refusal:
     """The nodes that may serve the demand; for a named node, why it may not."""
@@ -170,14 +175,17 @@ def _in_packing_order(pods: Sequence[_Pod], nodes: Mapping[str, NodeCards]) -> t
     placed: dict[int, PlacedPod] = {}
     for at in sorted(range(len(pods)), key=lambda at: _size(pods[at].demand.pod)):
         demand = pods[at].demand
+        stuck: list[_Stuck] = []
         for node in pods[at].nodes:
             taken = _place_pod(demand, cards[node.node], PodKey("", demand.role, f"{at}"))
-            if not isinstance(taken, _Stuck):
-                placed[at] = PlacedPod(demand.role, node.node, taken[0])
-                cards[node.node] = taken[1]
-                break
+            if isinstance(taken, _Stuck):
+                stuck.append(taken)
+                continue
+            choices, cards[node.node] = taken
+            placed[at] = PlacedPod(demand.role, node.node, choices)
+            break
         else:
-            return _nearest_stuck(pods[at], cards)
+            return max(stuck, key=lambda each: each.left)
     return tuple(placed[at] for at in range(len(pods)))
 
 
@@ -191,18 +199,6 @@ def _place_pod(demand: Demand, cards: NodeCards, key: PodKey) -> tuple[tuple[Cho
         choices += chosen
         cards = with_choices(cards, key, chosen)
     return choices, cards
-
-
-def _nearest_stuck(pod: _Pod, cards: Mapping[str, NodeCards]) -> _Stuck:
-    """The node that came nearest to taking the Pod, by units left."""
-
-    def left(node: NodeCards) -> int:
-        return sum(state.remaining for state in cards[node.node].of(pod.demand.akey))
-
-    stuck = _place_pod(pod.demand, cards[max(pod.nodes, key=left).node], PodKey("", "", ""))
-    if isinstance(stuck, _Stuck):
-        return stuck
-    raise AssertionError("a Pod that was refused everywhere was placed")
 
 
 def _size(pod: PodDemand) -> tuple[tuple[int, int, int], ...]:
@@ -234,7 +230,7 @@ def _exactly(pods: Sequence[_Pod], nodes: Mapping[str, NodeCards], budget: Budge
 
 def _stuck_miss(stuck: _Stuck, demands: Sequence[Demand]) -> Miss:
     refusal = shortfall(stuck.claim, stuck.cards.of(stuck.demand.akey), akey=stuck.demand.akey)
-    placed = Refusal(refusal.cause, f"{refusal.message} with the other Pods of this Workload in place")
+    placed = Refusal(refusal.cause, f"{refusal.message} with the rest of this Workload in place")
     return _miss(stuck.demand, demands, stuck.cards.node, placed)
 
 

@@ -39,6 +39,11 @@ class Choice:
     profile: str = ""
     placement: Placement | None = None
 
+    @classmethod
+    def of(cls, demand: ContainerDemand, card: Card, placement: Placement | None = None) -> Choice:
+        """The card, or the place on it, for one part of the claim."""
+        return cls(demand.container, card, demand.family.mode, demand.units, demand.profile or "", placement)
+
     def holding(self, pod: PodKey) -> Holding:
         """The choice as the Pod's holding on the card."""
         return Holding(pod, self.container, self.mode, self.units, self.profile, self._placements())
@@ -118,7 +123,7 @@ def check(
 def choices(demand: ContainerDemand, card_ids: Iterable[str], cards: NodeCards) -> tuple[Choice, ...]:
     """Cards that passed ``check`` as choices, to reserve and to record."""
     states = (cards.get(card_id) for card_id in card_ids)
-    return tuple(_choice(demand, state.card) for state in states if state)
+    return tuple(Choice.of(demand, state.card) for state in states if state)
 
 
 def with_choices(cards: NodeCards, pod: PodKey, chosen: Iterable[Choice]) -> NodeCards:
@@ -150,10 +155,6 @@ def _of_demand(demand: ContainerDemand, cards: NodeCards, akey: str | None) -> l
     ]
 
 
-def _choice(demand: ContainerDemand, card: Card, placement: Placement | None = None) -> Choice:
-    return Choice(demand.container, card, demand.family.mode, demand.units, demand.profile or "", placement)
-
-
 def _whole_or_part(
     demand: ContainerDemand, able: Iterable[CardState], prefer: Sequence[Planned], avoid: Sequence[Planned]
 ) -> list[Choice]:
@@ -169,7 +170,7 @@ def _whole_or_part(
         [state for state in rest if state.card.id in spoken_for],
     ):
         ordered += _packed(demand, group, demand.cards - len(ordered))
-    return [_choice(demand, state.card) for state in ordered]
+    return [Choice.of(demand, state.card) for state in ordered]
 
 
 def _packed(demand: ContainerDemand, fitting: Sequence[CardState], wanted: int) -> Sequence[CardState]:
@@ -219,7 +220,7 @@ def _partitions(
             return chosen
         card, placement = place
         occupied[card.id] |= placement.mask
-        chosen.append(_choice(demand, card, placement))
+        chosen.append(Choice.of(demand, card, placement))
     return chosen
 
 

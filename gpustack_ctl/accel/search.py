@@ -24,6 +24,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
+from operator import ge, gt, mul, sub
 from typing import Protocol
 
 from gpustack_ctl.accel.cards import CardState
@@ -31,7 +32,6 @@ from gpustack_ctl.accel.families import Family, Mode
 from gpustack_ctl.accel.geometry import Placement
 from gpustack_ctl.accel.placement import Choice
 from gpustack_ctl.accel.requests import ContainerDemand
-from gpustack_ctl.accel.units import SHARES
 
 
 class Exhausted(Exception):  # noqa: N818 - it ends a search, it is not a fault
@@ -102,15 +102,15 @@ def cover(needed: Vector, weights: Vector, bins: Sequence[Bin], budget: Budget) 
     def taken_from(at: int, left: Vector) -> list[Vector] | None:
         if not any(left):
             return []
-        if sum(map(int.__mul__, left, weights)) > weight_left[at]:
+        if sum(map(mul, left, weights)) > weight_left[at]:
             return None
-        if any(map(int.__gt__, accumulate(left), most_left[at])):
+        if any(map(gt, accumulate(left), most_left[at])):
             return None
         if (at, left) in failed:
             return None
         for pattern in bins[at].patterns(left, budget):
             budget.spend()
-            rest = taken_from(at + 1, tuple(map(int.__sub__, left, pattern)))
+            rest = taken_from(at + 1, tuple(map(sub, left, pattern)))
             if rest is not None:
                 return [pattern, *rest]
         failed.add((at, left))
@@ -122,34 +122,41 @@ def cover(needed: Vector, weights: Vector, bins: Sequence[Bin], budget: Budget) 
 def _pack_unpartitioned(
     states: Sequence[CardState], claims: Sequence[ContainerDemand], packed: Packed, budget: Budget
 ) -> bool:
+    """Shares on as few free cards as they need, then whole cards, then slices on what is left."""
     free = sorted((state for state in states if state.free), key=lambda state: state.card.slots)
     whole = [at for at, claim in enumerate(claims) if claim.family is Family.EXCLUSIVE]
     spare = len(free) - sum(claims[at].cards for at in whole)
-    if spare < 0:
+    shared = [at for at, claim in enumerate(claims) if claim.family is Family.SHARED]
+    shared.sort(key=lambda at: -claims[at].cards)
+    spread = _spread_on_fewest([claims[at].cards for at in shared], states, free[: max(spare, 0)])
+    if spare < 0 or spread is None:
         return False
-    shared = sorted(
-        (at for at, claim in enumerate(claims) if claim.family is Family.SHARED), key=lambda at: -claims[at].cards
-    )
-    already = [state for state in states if state.mode is Mode.SHARED and state.shares_free]
-    for opened in range(spare + 1):
-        spread = _spread([claims[at].cards for at in shared], already + free[:opened])
-        if spread is not None:
-            break
-    else:
-        return False
-    for at, cards in zip(shared, spread, strict=True):
-        packed[at] = [_choice(claims[at], state) for state in cards]
+    opened, cards_of = spread
+    for at, cards in zip(shared, cards_of, strict=True):
+        packed[at] = [Choice.of(claims[at], state.card) for state in cards]
     rest = free[opened:]
     for at in whole:
-        packed[at] = [_choice(claims[at], state) for state in rest[: claims[at].cards]]
+        packed[at] = [Choice.of(claims[at], state.card) for state in rest[: claims[at].cards]]
         rest = rest[claims[at].cards :]
     sliced = [state for state in states if state.mode is Mode.SLICED and state.slots_free]
     return _pack_slices([*sliced, *(state for state in rest if state.card.sliceable)], claims, packed, budget)
 
 
+def _spread_on_fewest(
+    counts: Sequence[int], states: Sequence[CardState], free: Sequence[CardState]
+) -> tuple[int, list[list[CardState]]] | None:
+    """How many of the free cards the shares need besides the shared ones, and each claim's cards."""
+    shared = [state for state in states if state.mode is Mode.SHARED and state.shares_free]
+    for opened in range(len(free) + 1):
+        spread = _spread(counts, [*shared, *free[:opened]])
+        if spread is not None:
+            return opened, spread
+    return None
+
+
 def _spread(counts: Sequence[int], states: Sequence[CardState]) -> list[list[CardState]] | None:
     """Distinct cards for each count, largest count first, a share of each; None when the shares do not suffice."""
-    left = [SHARES if state.free else state.shares_free for state in states]
+    left = [state.shares_free for state in states]
     spread = []
     for count in counts:
         fullest_first = sorted(range(len(states)), key=lambda at: -left[at])[:count]
@@ -182,7 +189,7 @@ def _pack_slices(
         # Dealt round: a card's parts, never more than there are claims, go to different claims.
         for turn, state in enumerate(parts):
             at = sizes[size][turn % len(sizes[size])]
-            packed[at].append(_choice(claims[at], state))
+            packed[at].append(Choice.of(claims[at], state.card))
     return True
 
 
@@ -240,11 +247,11 @@ def _pack_partitions(
     if covered is None:
         return False
     for state, menu, pattern in zip(cards, menus, covered, strict=False):
-        places = next(places for vector, places in menu.items() if all(map(int.__ge__, vector, pattern)))
+        places = next(places for vector, places in menu.items() if all(map(ge, vector, pattern)))
         for name, count, placements in zip(names, pattern, places, strict=True):
             for placement in placements[:count]:
                 at = wanted[name].pop()
-                packed[at].append(_choice(claims[at], state, placement))
+                packed[at].append(Choice.of(claims[at], state.card, placement))
     return True
 
 
@@ -281,7 +288,7 @@ def _menu(placements: tuple[tuple[Placement, ...], ...], occupied: int) -> Menu:
     return {
         vector: places
         for vector, places in found.items()
-        if not any(other != vector and all(map(int.__ge__, other, vector)) for other in found)
+        if not any(other != vector and all(map(ge, other, vector)) for other in found)
     }
 
 
@@ -305,7 +312,3 @@ class _PartitionBin:
         budget.spend()
         clipped = {tuple(map(min, vector, left)) for vector in self.menu}
         return iter(sorted(clipped, key=lambda vector: (-sum(vector), vector)))
-
-
-def _choice(claim: ContainerDemand, state: CardState, placement: Placement | None = None) -> Choice:
-    return Choice(claim.container, state.card, claim.family.mode, claim.units, claim.profile or "", placement)

@@ -172,7 +172,7 @@ class TestMessages:
     def test_demands_that_fit_alone_but_not_together_say_so(self) -> None:
         found = miss(fit([demand(wants_whole(2), role="a"), demand(wants_whole(2), role="b")], on(free_node(3))))
         assert "1 free" in found.message
-        assert found.message.endswith("with the other Pods of this Workload in place")
+        assert found.message.endswith("with the rest of this Workload in place")
 
     @pytest.mark.parametrize(
         ("cards", "cause"),
