@@ -11,11 +11,11 @@ from typing import Any, Literal, Self
 import orjson
 
 from gpustack_ctl.kube.credentials import Credentials
-from gpustack_ctl.kube.errors import Gone, NotFound
+from gpustack_ctl.kube.errors import Gone, NotFound, Unreachable
 from gpustack_ctl.kube.objects import Obj, Objs, name_of, namespace_of
 from gpustack_ctl.kube.resources import Resource
 from gpustack_ctl.kube.stream import Frame, frames
-from gpustack_ctl.kube.transport import Transport
+from gpustack_ctl.kube.transport import REQUEST_SECONDS, Transport
 
 PatchKind = Literal["merge", "json", "strategic"]
 
@@ -58,17 +58,17 @@ class Kube:
         return self._transport.server
 
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Obj:
-        return _object(await self._transport.request("GET", resource.path(name, namespace)))
+        return await self._ask("GET", resource.path(name, namespace))
 
     async def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj:
         path = resource.path(namespace=namespace_of(obj) or None)
         query = {"dryRun": "All"} if dry_run else None
-        return _object(await self._transport.request("POST", path, query=query, body=_typed(resource, obj)))
+        return await self._ask("POST", path, query=query, body=_typed(resource, obj))
 
     async def replace(self, resource: Resource, obj: Obj, *, subresource: str | None = None) -> Obj:
         """Write the whole object; with its resourceVersion inside, only over the version that was read (Conflict)."""
         path = resource.path(name_of(obj), namespace_of(obj) or None, subresource)
-        return _object(await self._transport.request("PUT", path, body=_typed(resource, obj)))
+        return await self._ask("PUT", path, body=_typed(resource, obj))
 
     async def patch(
         self,
@@ -84,8 +84,7 @@ class Kube:
         """Change parts of an object. `strategic` works on built-in kinds only: custom resources refuse it."""
         path = resource.path(name, namespace, subresource)
         query = {"fieldManager": field_manager} if field_manager else None
-        answer = await self._transport.request("PATCH", path, query=query, body=patch, content_type=_PATCH_TYPES[kind])
-        return _object(answer)
+        return await self._ask("PATCH", path, query=query, body=patch, content_type=_PATCH_TYPES[kind])
 
     async def apply(
         self, resource: Resource, obj: Obj, *, manager: str, subresource: str | None = None, force: bool = True
@@ -97,10 +96,7 @@ class Kube:
         """
         path = resource.path(name_of(obj), namespace_of(obj) or None, subresource)
         query = {"fieldManager": manager, "force": "true" if force else "false"}
-        answer = await self._transport.request(
-            "PATCH", path, query=query, body=_typed(resource, obj), content_type=_APPLY_TYPE
-        )
-        return _object(answer)
+        return await self._ask("PATCH", path, query=query, body=_typed(resource, obj), content_type=_APPLY_TYPE)
 
     async def delete(
         self,
@@ -123,9 +119,17 @@ class Kube:
         except NotFound:
             return
 
-    async def raw(self, path: str) -> bytes:
+    async def raw(self, path: str, *, seconds: float = REQUEST_SECONDS) -> bytes:
         """The body at any path of the server: ``/readyz``, ``/version``, ``/metrics``."""
-        return await self._transport.request("GET", path)
+        return await self._transport.request("GET", path, seconds=seconds)
+
+    async def _ask(self, method: str, path: str, **options: Any) -> Obj:
+        answer = await self._transport.request(method, path, **options)
+        try:
+            obj: Obj = orjson.loads(answer)
+        except orjson.JSONDecodeError as error:
+            raise Unreachable(self.server, "what answers there is not a Kubernetes API server") from error
+        return obj
 
     async def list(
         self,
@@ -179,7 +183,7 @@ class Kube:
 
     async def _page(self, resource: Resource, namespace: str | None, query: dict[str, str]) -> tuple[Objs, str, str]:
         path = resource.path(namespace=namespace)
-        answer = orjson.loads(await self._transport.request("GET", path, query=query, seconds=_LIST_SECONDS))
+        answer = await self._ask("GET", path, query=query, seconds=_LIST_SECONDS)
         metadata = answer["metadata"]
         items: Objs = answer.get("items") or []
         for item in items:  # a list names its items' kind only once
@@ -214,11 +218,6 @@ class Kube:
         path = resource.path(namespace=namespace)
         async with self._transport.stream(path, query=query, silence=silence) as chunks:
             yield frames(chunks)
-
-
-def _object(answer: bytes) -> Obj:
-    obj: Obj = orjson.loads(answer)
-    return obj
 
 
 def _typed(resource: Resource, obj: Obj) -> Obj:

@@ -8,6 +8,8 @@ all the requests that met the refusal, and a plugin that hands out certificates 
 import os
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import anyio
@@ -26,8 +28,7 @@ class Credentials:
         self._files = files
         self._context = context
         self._configuration: Any = None
-        self._rest: Any = None
-        self._retired: list[Any] = []
+        self._open: list[_Session] = []  # the last one is in use; streams of the others may still be read
         self._renewing = anyio.Lock()
         self.generation = 0
         self.user = "this service account" if files is None else "this user"
@@ -46,18 +47,12 @@ class Credentials:
 
     @property
     def session(self) -> aiohttp.ClientSession:
-        session: aiohttp.ClientSession = self._rest.pool_manager
-        return session
+        return self._open[-1].session
 
     @property
     def options(self) -> dict[str, Any]:
-        """What each request of this session needs to be told: the proxy, and the name its certificate must carry."""
-        options: dict[str, Any] = {}
-        if self._rest.proxy:
-            options |= {"proxy": self._rest.proxy, "proxy_headers": self._rest.proxy_headers}
-        if self._rest.server_hostname:
-            options["server_hostname"] = self._rest.server_hostname
-        return options
+        """What each request of the session needs to be told: the proxy, and the name its certificate must carry."""
+        return self._open[-1].options
 
     async def authorization(self) -> str | None:
         """The Authorization header; a service account's token file is read again as it is rotated."""
@@ -65,7 +60,7 @@ class Credentials:
         return token
 
     async def renew(self, generation: int) -> bool:
-        """Read everything again after a refusal; False when somebody already did since `generation`, or it failed."""
+        """Read everything again after a refusal, unless somebody did since `generation`; whether that gave us others."""
         async with self._renewing:
             if generation != self.generation:
                 return True
@@ -78,9 +73,8 @@ class Credentials:
             return before != (await self.authorization(), self._configuration.cert_file, self._configuration.key_file)
 
     async def close(self) -> None:
-        for rest in (*self._retired, self._rest):
-            if rest is not None:
-                await rest.close()
+        for session in self._open:
+            await session.close()
 
     async def _read(self) -> None:
         fresh = Configuration()
@@ -93,14 +87,39 @@ class Credentials:
         except (ConfigException, OSError, ValueError, TypeError, AttributeError, yaml.YAMLError) as error:
             raise BadKubeconfig(_advice(self._files, error)) from error
         old, self._configuration = self._configuration, fresh
-        if old is not None and _tls(old) == _tls(fresh):
-            return
-        if self._rest is not None:
-            self._retired.append(self._rest)
-        try:
-            self._rest = RESTClient(fresh)
-        except (OSError, ValueError) as error:
-            raise BadKubeconfig(_advice(self._files, error)) from error
+        if old is None or _tls(old) != _tls(fresh):
+            try:
+                self._open.append(_Session(fresh))
+            except (OSError, ValueError) as error:
+                raise BadKubeconfig(_advice(self._files, error)) from error
+
+
+class _Session:
+    """kubernetes-asyncio's connector (TLS, pool) under a session that asks the environment for a proxy once.
+
+    Its own session would also look for a netrc file at every request, in a thread.
+    """
+
+    def __init__(self, configuration: Any) -> None:
+        self._rest = RESTClient(configuration)
+        self.session = aiohttp.ClientSession(connector=self._rest.pool_manager.connector, connector_owner=False)
+        self.options: dict[str, Any] = {}
+        if proxy := configuration.proxy or _proxy_of_environment(configuration.host):
+            self.options |= {"proxy": proxy, "proxy_headers": configuration.proxy_headers}
+        if configuration.tls_server_name:
+            self.options["server_hostname"] = configuration.tls_server_name
+
+    async def close(self) -> None:
+        await self.session.close()
+        await self._rest.close()
+
+
+def _proxy_of_environment(server: str) -> str | None:
+    """``HTTPS_PROXY`` and its kin, unless ``NO_PROXY`` names the server."""
+    url = urlsplit(server)
+    if not url.hostname or proxy_bypass(url.netloc):
+        return None
+    return getproxies().get(url.scheme)
 
 
 def _find(kubeconfig: str | None, context: str | None) -> str | None:

@@ -18,12 +18,13 @@ class BadKubeconfig(KubeError):
 
 
 class Unreachable(KubeError):
-    """No answer came from the server: refused, reset, timed out, not trusted."""
+    """No answer came from the server: refused, reset, not trusted, or, if `waited`, none in the time there was."""
 
-    def __init__(self, server: str, cause: str) -> None:
+    def __init__(self, server: str, cause: str, *, waited: bool = False) -> None:
         super().__init__(f"{server} cannot be reached: {cause}")
         self.server = server
         self.cause = cause
+        self.waited = waited
 
 
 class ApiError(KubeError):

@@ -30,6 +30,7 @@ BOOKMARK_SECONDS = 60.0
 SILENCE_SECONDS = 100.0
 """A watch that said nothing for this long has missed its bookmark: the connection is dead, whatever TCP believes."""
 
+_STEADY_SECONDS = 10.0  # a watch that held for so long was a good one, even if it had nothing to tell
 _RELIST_AFTER = 5  # refusals in a row to resume, none of them a 410: something is wrong with the version we ask from
 
 
@@ -167,11 +168,14 @@ class Reflector:
             field_selector=selection.field_selector,
         ) as frames:
             self._outlook.works(selection)
+            opened = monotonic()
             try:
                 async for frame in frames:
                     self._take(frame)
             except Unreachable as cut:
                 _log.debug("a watch was cut; resuming", watch=str(selection), cause=cut.cause)
+            if monotonic() - opened > _STEADY_SECONDS:
+                self._backoff.reset()
 
     def _take(self, frame: Frame) -> None:
         if frame.kind == "ERROR":

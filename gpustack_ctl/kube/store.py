@@ -81,9 +81,11 @@ class Store:
     # Writing
 
     def kept(self, obj: Obj) -> Obj:
-        """What this store keeps of an object that came from the server: never managedFields, which nobody here reads and
-        which can be half of it, and of the rest what `keep` leaves."""
-        obj["metadata"].pop("managedFields", None)
+        """What this store keeps of an object that came from the server: what `keep` leaves of it, and never its
+        managedFields, which nobody here reads and which can be half of it."""
+        if "managedFields" in obj["metadata"]:
+            metadata = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
+            obj = obj | {"metadata": metadata}
         if self._keep is None:
             return obj
         try:
@@ -95,8 +97,9 @@ class Store:
     def replace(self, objects: Iterable[Obj], version: int) -> None:
         """Become what a full list at `version` says, and tell exactly the differences.
 
-        `objects` went through `kept` as they came in, so that a long list never lies here whole. Everything is in place before the first handler is told, departures first: nobody sees a moment in which an
-        object's successor is there and the object is too.
+        Everything is in place before the first handler is told, departures first: nobody sees a moment in which an
+        object's successor is there and the object is too. `objects` went through `kept` already, as they came in, so
+        that a long list never lies in memory whole.
         """
         listed = {key_of(obj): obj for obj in objects}
         self.version = max(self.version, version)

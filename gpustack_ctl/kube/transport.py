@@ -60,9 +60,9 @@ class Transport:
                     method, path, query=query, data=data, content_type=content_type, timeout=timeout
                 ) as response:
                     return await response.read()
-            except Unreachable:
+            except Unreachable as error:
                 broken += 1
-                if method != "GET" or broken > _READ_RETRIES:
+                if method != "GET" or error.waited or broken > _READ_RETRIES:
                     raise
                 await anyio.sleep(0.05 * broken * (1 + random()))  # noqa: S311 — spreads retries, guards nothing
             except TooManyRequests as error:
@@ -85,7 +85,7 @@ class Transport:
             async for chunk in response.content.iter_any():
                 yield chunk
         except (aiohttp.ClientError, OSError) as error:
-            raise Unreachable(self.server, _cause(error)) from error
+            raise self._unreachable(error) from error
 
     @asynccontextmanager
     async def _exchange(
@@ -127,7 +127,10 @@ class Transport:
                     renewed = True
             except (aiohttp.ClientError, OSError) as error:
                 metrics.requests.labels(method, "unreachable").inc()
-                raise Unreachable(self.server, _cause(error)) from error
+                raise self._unreachable(error) from error
+
+    def _unreachable(self, error: Exception) -> Unreachable:
+        return Unreachable(self.server, _cause(error), waited=isinstance(error, TimeoutError))
 
     async def _refusal(self, response: aiohttp.ClientResponse, method: str, path: str) -> ApiError:
         body = await response.read()
@@ -161,8 +164,6 @@ def _cause(error: Exception) -> str:
         return f"TLS failed: {error}"
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return f"its name does not resolve: {error.os_error.strerror or error.os_error}"
-    if isinstance(error, aiohttp.SocketTimeoutError):
-        return "no answer in time"
     if isinstance(error, aiohttp.ConnectionTimeoutError):
         return f"no connection within {CONNECT_SECONDS:.0f} s"
     if isinstance(error, TimeoutError):

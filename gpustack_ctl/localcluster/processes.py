@@ -17,7 +17,7 @@ import anyio
 
 from gpustack_ctl.localcluster.errors import LocalClusterError
 
-_STATE, _START_TIME = 0, 19  # fields of /proc/PID/stat, counted after the command's closing parenthesis
+_STATE, _THREADS, _START_TIME = 0, 17, 19  # fields of /proc/PID/stat, counted after the command's closing parenthesis
 _BELOW_EPHEMERAL = (20_000, 32_000)
 
 
@@ -93,13 +93,17 @@ def tail(log: Path, lines: int = 12) -> str:
 
 
 def _started(number: int) -> int | None:
-    """Clock ticks after boot at which a process started; None when it is no more (a zombie is no more)."""
+    """Clock ticks after boot at which a process started; None when it is no more.
+
+    A zombie is no more, but only with its last thread: until then a killed program holds on to its ports.
+    """
     try:
         stat = Path(f"/proc/{number}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
     fields = stat[stat.rindex(")") + 2 :].split()
-    return None if fields[_STATE] in "ZX" else int(fields[_START_TIME])
+    dead = fields[_STATE] in "ZX" and int(fields[_THREADS]) <= 1
+    return None if dead else int(fields[_START_TIME])
 
 
 def _first_child(number: int) -> int | None:

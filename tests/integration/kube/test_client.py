@@ -1,17 +1,22 @@
 """The verbs, against a real API server."""
 
 import socket
+from functools import partial
 from pathlib import Path
+from time import monotonic
 
+import anyio
 import pytest
 import yaml
 
 from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.errors import AlreadyExists, Conflict, Forbidden, Gone, Invalid, NotFound, Unreachable
-from gpustack_ctl.kube.objects import Obj, name_of, version_of
-from gpustack_ctl.kube.resources import LEASES, PODS, SECRETS
+from gpustack_ctl.kube.objects import Obj, deleting, name_of, version_of
+from gpustack_ctl.kube.resources import LEASES, PODS, SECRETS, Resource
 from tests.integration.kube.plane import Plane
 from tests.integration.kube.proxy import Proxy
+
+DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 
 
 def secret(namespace: str, name: str, **text: str) -> Obj:
@@ -200,3 +205,53 @@ async def test_a_read_whose_connection_broke_is_repeated_and_a_write_is_not(
     proxy.before = cut_once
     with pytest.raises(Unreachable):
         await far.create(SECRETS, secret(namespace, "b"))
+
+
+async def test_a_request_that_is_never_answered_is_given_up(far: Kube, proxy: Proxy) -> None:
+    await far.raw("/version")
+    proxy.stalled = True
+    started = monotonic()
+    with pytest.raises(Unreachable, match="no answer in time"):
+        await far.raw("/version", seconds=0.5)
+    assert monotonic() - started < 1.5
+
+
+async def test_a_server_that_asks_for_patience_is_given_it(kube: Kube, namespace: str) -> None:
+    """An eviction is answered 429 for as long as the disruption budget forbids it."""
+    await kube.create(PODS, pod(namespace, "a"))
+    await kube.patch(PODS, "a", {"status": RUNNING}, namespace=namespace, subresource="status")
+    await kube.create(DISRUPTION_BUDGETS, budget(namespace))
+    await allow_disruptions(kube, namespace, 0)
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"namespace": namespace, "name": "a"}}
+    path = PODS.path("a", namespace, "eviction")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(kube._transport.request, "POST", path, body=eviction))
+        await anyio.sleep(0.5)
+        assert not deleting(await kube.get(PODS, "a", namespace))
+        await allow_disruptions(kube, namespace, 1)
+    assert await kube.list(PODS, namespace) == []
+
+
+RUNNING = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+
+
+def pod(namespace: str, name: str) -> Obj:
+    metadata = {"namespace": namespace, "name": name, "labels": {"app": "a"}}
+    return {"metadata": metadata, "spec": {"containers": [{"name": "main", "image": "none"}]}}
+
+
+def budget(namespace: str) -> Obj:
+    spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "a"}}}
+    return {"metadata": {"namespace": namespace, "name": "budget"}, "spec": spec}
+
+
+async def allow_disruptions(kube: Kube, namespace: str, count: int) -> None:
+    """What the controller manager would write."""
+    status = {
+        "observedGeneration": 1,
+        "disruptionsAllowed": count,
+        "currentHealthy": 1,
+        "desiredHealthy": 1 - count,
+        "expectedPods": 1,
+    }
+    await kube.patch(DISRUPTION_BUDGETS, "budget", {"status": status}, namespace=namespace, subresource="status")
