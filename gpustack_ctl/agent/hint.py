@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from gpustack_ctl.accel.placement import Choice, choose
 from gpustack_ctl.accel.refusals import Refusal
 from gpustack_ctl.agent.node_lock import NodeLock
-from gpustack_ctl.agent.tokens import PluginResource, read_token
+from gpustack_ctl.agent.tokens import SEPARATOR, PluginResource, read_token
 from gpustack_ctl.agent.turns import AllocationRefused, Turn, Turns
 
 
@@ -54,18 +54,15 @@ class Hinter:
         return None
 
 
-def _by_card(available: Iterable[str]) -> dict[str, list[str]]:
-    offered: dict[str, list[str]] = {}
+def _by_card(available: Iterable[str]) -> dict[str, str]:
+    """One token of each card on offer. There may be thousands, and all but the number is the card's: read one each."""
+    first: dict[str, str] = {}
     for device_id in available:
-        token = read_token(device_id)
-        if token is not None:
-            offered.setdefault(token.card, []).append(device_id)
-    return offered
+        first.setdefault(device_id.rpartition(SEPARATOR)[0], device_id)
+    return {token.card: device_id for device_id in first.values() if (token := read_token(device_id))}
 
 
-def _tokens(
-    chosen: Iterable[Choice], offered: Mapping[str, Sequence[str]], must_include: Sequence[str], size: int
-) -> list[str]:
+def _tokens(chosen: Iterable[Choice], offered: Mapping[str, str], must_include: Sequence[str], size: int) -> list[str]:
     """One token of each chosen card; a card that is in already, because it must be, is not taken twice."""
     tokens = list(must_include)
     taken = {token.card for device_id in must_include if (token := read_token(device_id))}
@@ -73,5 +70,5 @@ def _tokens(
         if len(tokens) == size:
             break
         if choice.card.id not in taken:
-            tokens.append(offered[choice.card.id][0])
+            tokens.append(offered[choice.card.id])
     return tokens

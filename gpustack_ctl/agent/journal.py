@@ -76,7 +76,7 @@ class Journal:
         file = self._opened()
         try:
             file.write(data)
-            os.fsync(file.fileno())
+            os.fdatasync(file.fileno())
         except OSError:
             # Half a line left behind would swallow the next one.
             os.ftruncate(file.fileno(), self._end)

@@ -17,7 +17,7 @@ from gpustack_ctl.accel.cards import Card, CardState
 from gpustack_ctl.accel.families import Family, KeyKind, Manufacturer, Mode
 from gpustack_ctl.accel.units import SHARES, VISIBILITY_TOKENS
 
-_SEPARATOR = "::"
+SEPARATOR = "::"
 
 
 class Token(NamedTuple):
@@ -28,7 +28,7 @@ class Token(NamedTuple):
     number: int
 
     def __str__(self) -> str:
-        return f"{self.group}{_SEPARATOR}{self.card}{_SEPARATOR}{self.number}"
+        return f"{self.group}{SEPARATOR}{self.card}{SEPARATOR}{self.number}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Offer:
 
 def read_token(device_id: str) -> Token | None:
     """The token that `device_id` is; None for an id that is not ours."""
-    group, card, number = [*device_id.split(_SEPARATOR), "", ""][:3]
+    group, card, number = [*device_id.split(SEPARATOR), "", ""][:3]
     if not (group and card and number.isdecimal()):
         return None
     return Token(group, card, int(number))
