@@ -116,7 +116,19 @@ async def up(spec: ClusterSpec, *, progress: Progress | None = None) -> ClusterS
         if run is None or not run.whole:
             await _clear(spec.directory)
             await _bring_up(spec, progress or Terminal())
+        else:
+            _check_same(run, spec)
     return await status(spec.directory)
+
+
+def _check_same(run: Run, spec: ClusterSpec) -> None:
+    """What runs must be what is asked for: a kubelet is not added behind a person's back."""
+    wanted = {f"kubelet@{spec.node_name}": spec.kubelet, "fake-nodes": spec.fake_nodes > 0}
+    if missing := [name for name, asked in wanted.items() if asked and name not in run.programs]:
+        raise LocalClusterError(
+            f"a cluster without {' and '.join(missing)} is up in {run.directory}",
+            "End it first (`gpustack-ctl local down`), or choose another directory with --dir.",
+        )
 
 
 async def down(directory: Path) -> bool:

@@ -9,6 +9,7 @@ directory of the run, so that a device plugin outside finds the kubelet's socket
 import random
 import subprocess
 from pathlib import Path
+from shlex import quote
 
 import anyio
 import orjson
@@ -84,11 +85,11 @@ class LocalNode:
                 "set -e",
                 f"exec 9<{mountpoints.GUARD}",
                 "flock --shared 9",
-                f"mount --bind {self.kubelet_dir} {_KUBELET_DIR}",
+                f"mount --bind {quote(str(self.kubelet_dir))} {_KUBELET_DIR}",
                 *(f"mount -t tmpfs none {path}" for path in _HIDDEN),
                 # The ptp plugin turns the machine into a router; what it writes for that ends here.
-                f"mount --bind {forwarding} /proc/sys/net/ipv4/ip_forward",
-                f"touch {entered}",
+                f"mount --bind {quote(str(forwarding))} /proc/sys/net/ipv4/ip_forward",
+                f"touch {quote(str(entered))}",
                 # The first process of a PID namespace inherits its orphans; a shell buries them while it waits.
                 "while :; do sleep 3600 & wait; done",
             )

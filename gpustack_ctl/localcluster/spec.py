@@ -33,6 +33,10 @@ class ClusterSpec:
     audit: bool = False
     die_with_parent: bool = False
 
+    def __post_init__(self) -> None:
+        """Programs are started again from other working directories than ours."""
+        object.__setattr__(self, "directory", self.directory.expanduser().absolute())
+
 
 @dataclass(frozen=True, slots=True)
 class ProgramStatus:

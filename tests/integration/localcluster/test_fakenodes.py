@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from gpustack_ctl.localcluster import FakeNode, FakeNodes, LocalCluster
+from gpustack_ctl.localcluster import FakeNode, FakeNodes, LocalCluster, polling
 from gpustack_ctl.localcluster.api import Api, connect
 
 NODE = "/api/v1/nodes/fake-test"
@@ -29,11 +29,11 @@ async def fake_node(control_plane: LocalCluster) -> AsyncIterator[FakeNodes]:
         tasks.cancel_scope.cancel()
 
 
-async def until(read: Callable[[], Awaitable[Any]], holds: Callable[[Any], bool], seconds: float = 15) -> Any:
-    with anyio.fail_after(seconds):
-        while not holds(value := await read()):
-            await anyio.sleep(0.1)
-    return value
+async def until(read: Callable[[], Awaitable[Any]], holds: Callable[[Any], bool]) -> None:
+    async def held() -> bool:
+        return holds(await read())
+
+    assert await polling.until(held, seconds=15), await read()
 
 
 async def test_a_fake_node_is_ready_and_stays_so_while_its_lease_is_renewed(fake_node: FakeNodes, api: Api) -> None:

@@ -5,6 +5,7 @@ import pytest
 
 from gpustack_ctl.localcluster import LocalCluster, LocalClusterError
 from gpustack_ctl.localcluster.api import ApiStatusError, connect
+from gpustack_ctl.localcluster.polling import until
 
 
 @pytest.mark.parametrize("program", ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kueue"])
@@ -15,9 +16,11 @@ async def test_a_killed_program_starts_again_with_what_it_knew(
     found = await control_plane.status()
     assert program in {one.name for one in found.programs if not one.ready}
     await control_plane.start(program)
-    with anyio.fail_after(20):  # the API server finds its etcd again by itself
-        while not (await control_plane.status()).up:
-            await anyio.sleep(0.1)
+
+    async def whole() -> bool:  # the API server finds its etcd again by itself
+        return (await control_plane.status()).up
+
+    assert await until(whole, seconds=20), await control_plane.status()
     async with connect(control_plane.kubeconfig) as api:
         assert (await api.get(f"/api/v1/namespaces/{namespace}"))["metadata"]["name"] == namespace
 
@@ -39,10 +42,13 @@ async def test_a_user_made_while_it_runs_has_a_name_and_no_rights(control_plane:
 
 
 async def test_the_audit_log_names_who_wrote(control_plane: LocalCluster, namespace: str) -> None:
-    log = control_plane.log("audit")
-    with anyio.fail_after(10):  # written in batches
-        while f'"name":"{namespace}"' not in await anyio.Path(log).read_text():
-            await anyio.sleep(0.2)
+    log = anyio.Path(control_plane.log("audit"))
+
+    async def named() -> bool:  # written in batches
+        lines = (await log.read_text()).splitlines()
+        return any(f'"name":"{namespace}"' in line and '"username":"admin"' in line for line in lines)
+
+    assert await until(named, seconds=10)
 
 
 async def test_kueue_gates_a_pod_that_names_a_queue(control_plane: LocalCluster, namespace: str) -> None:

@@ -22,6 +22,8 @@ from gpustack_ctl.localcluster import (
     up,
 )
 from gpustack_ctl.localcluster.api import connect
+from gpustack_ctl.localcluster.polling import until
+from gpustack_ctl.localcluster.run import Run
 
 PROGRAMS = {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kueue"}
 
@@ -52,11 +54,8 @@ def processes_of(directory: Path) -> list[str]:
     return found
 
 
-async def gone(directory: Path, seconds: float = 10) -> bool:
-    with anyio.move_on_after(seconds):
-        while processes_of(directory):
-            await anyio.sleep(0.05)
-    return not processes_of(directory)
+def listed(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
 
 
 async def test_up_leaves_every_program_ready_and_status_says_so(running: ClusterStatus, directory: Path) -> None:
@@ -75,7 +74,7 @@ async def test_down_leaves_no_process_and_nothing_but_logs(directory: Path) -> N
     assert processes_of(directory)
     assert await down(directory)
     assert processes_of(directory) == []
-    assert {path.name for path in directory.iterdir()} == {"logs", "lock"}
+    assert listed(directory) == ["lock", "logs"]
 
 
 async def test_down_where_nothing_runs_says_so(directory: Path) -> None:
@@ -85,9 +84,10 @@ async def test_down_where_nothing_runs_says_so(directory: Path) -> None:
 
 
 async def test_down_keeps_files_that_are_not_of_a_run(running: ClusterStatus, directory: Path) -> None:
-    (directory / "thesis.txt").write_text("years of work")
+    thesis = anyio.Path(directory / "thesis.txt")
+    await thesis.write_text("years of work")
     await down(directory)
-    assert (directory / "thesis.txt").read_text() == "years of work"
+    assert await thesis.read_text() == "years of work"
 
 
 async def test_a_program_that_died_shows_in_status_and_up_starts_afresh(
@@ -95,13 +95,16 @@ async def test_a_program_that_died_shows_in_status_and_up_starts_afresh(
 ) -> None:
     scheduler = next(program for program in running.programs if program.name == "kube-scheduler")
     os.kill(scheduler.pid, signal.SIGKILL)
-    with anyio.fail_after(5):
-        while (found := await status(directory)).up:
-            await anyio.sleep(0.05)
+    found = await status(directory)
     assert [program.name for program in found.programs if not program.ready] == ["kube-scheduler"]
     again = await up(ClusterSpec(directory=directory, kubelet=False, die_with_parent=True))
     assert again.up
     assert not {program.pid for program in again.programs} & {program.pid for program in running.programs}
+
+
+async def test_a_kubelet_is_not_added_to_a_run_behind_a_persons_back(running: ClusterStatus, directory: Path) -> None:
+    with pytest.raises(LocalClusterError, match="without kubelet@gpustack-local is up"):
+        await up(ClusterSpec(directory=directory))
 
 
 async def test_two_ups_at_once_in_one_directory_do_not_mix(directory: Path) -> None:
@@ -137,31 +140,39 @@ def python(function: str, directory: Path, **spec: object) -> subprocess.Popen[b
     return subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE)
 
 
-async def written(path: Path, text: str) -> None:
-    with anyio.fail_after(30):
-        while not path.exists() or text not in path.read_text():
-            await anyio.sleep(0.05)
+async def recorded(directory: Path, program: str) -> None:
+    """Wait until a run has started a program."""
+
+    async def started() -> bool:
+        run = Run.load(directory)
+        return run is not None and program in run.programs
+
+    assert await until(started, seconds=30)
 
 
 @pytest.mark.parametrize("started", ["etcd", "kube-apiserver", "kueue"])
 async def test_ctrl_c_while_coming_up_leaves_nothing(directory: Path, started: str) -> None:
     with python("up", directory) as process:
-        await written(directory / "run.json", f'"{started}"')
+        await recorded(directory, started)
         process.send_signal(signal.SIGINT)
         await anyio.to_thread.run_sync(process.wait)
     assert processes_of(directory) == []
-    assert {path.name for path in directory.iterdir()} == {"logs", "lock"}
+    assert listed(directory) == ["lock", "logs"]
 
 
 async def test_programs_die_with_a_parent_that_is_killed(directory: Path) -> None:
     with python("stay", directory, die_with_parent=True) as process:
-        await written(directory / "run.json", '"kueue"')
+        await recorded(directory, "kueue")
         process.kill()
         await anyio.to_thread.run_sync(process.wait)
-    assert await gone(directory)
+
+    async def gone() -> bool:
+        return not processes_of(directory)
+
+    assert await until(gone, seconds=10)
 
 
 async def test_a_directory_too_deep_for_sockets_is_refused_before_anything_starts(directory: Path) -> None:
     with pytest.raises(LocalClusterError, match="too long"):
         await up(ClusterSpec(directory=directory / ("x" * 60), kubelet=False))
-    assert list(directory.iterdir()) == []
+    assert listed(directory) == []
