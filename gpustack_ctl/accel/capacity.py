@@ -1,7 +1,7 @@
 """The counting keys of a node: units, percentages, MiB and profiles of sliced and partitioned cards.
 
 The kubelet counts only what device plugins advertise, and no plugin advertises these, so the manager writes them into
-``Node.status``. It does so only while the family's own token pool is present in the node's capacity: a node whose agent
+`Node.status`. It does so only while the family's own token pool is present in the node's capacity: a node whose agent
 is gone must not look full of room. Capacity and not allocatable decides, because allocatable also drops to zero when
 the family is merely full.
 """
@@ -17,7 +17,7 @@ from gpustack_ctl.accel.units import M, QuantityError, quantity
 
 
 def capacity_keys(cards: Iterable[Occupancy], *, advertised: Mapping[str, str], table: Manufacturers) -> dict[str, str]:
-    """The counting keys that the node should carry, given the ``capacity`` that it carries now."""
+    """The counting keys that the node should carry, given the `capacity` that it carries now."""
     by_manufacturer: dict[str, list[Occupancy]] = {}
     for card in cards:
         by_manufacturer.setdefault(card.card.manufacturer, []).append(card)

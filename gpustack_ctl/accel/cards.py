@@ -1,8 +1,8 @@
 """A card, what is held on it, and a node's cards together.
 
-``Card`` is capability: what the detector found, unchanged as Pods come and go. ``Holding`` is one container's claim on
-one card. ``CardState`` is a card with its holdings, and answers every question about room; it is immutable, so a
-verdict may try a thousand placements and nobody else sees them. ``NodeCards`` is the cards of one node in the one
+`Card` is capability: what the detector found, unchanged as Pods come and go. `Holding` is one container's claim on
+one card. `CardState` is a card with its holdings, and answers every question about room; it is immutable, so a
+verdict may try a thousand placements and nobody else sees them. `NodeCards` is the cards of one node in the one
 order that everything printed, packed or published follows: manufacturer, then model by its first index, then index.
 """
 
@@ -31,7 +31,7 @@ class PodKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One physical accelerator as detected. ``memory_mib`` is its VRAM, ``slots`` how many slices it may host."""
+    """One physical accelerator as detected. `memory_mib` is its VRAM, `slots` how many slices it may host."""
 
     id: str
     index: int
@@ -47,7 +47,7 @@ class Card:
 
     @property
     def akey(self) -> str:
-        """The accelerator key, the card's model: ``nvidia-a100-sxm4-80gb``."""
+        """The accelerator key, the card's model: `nvidia-a100-sxm4-80gb`."""
         return f"{self.manufacturer}-{self.group}"
 
     @property
@@ -79,7 +79,7 @@ class Card:
 class Holding(NamedTuple):
     """One container's claim on one card: its units and, for a partition, the profile and its intervals.
 
-    ``opaque`` marks a claim inferred from a record nobody could read: it takes the whole card and overcharges nobody.
+    `opaque` marks a claim inferred from a record nobody could read: it takes the whole card and overcharges nobody.
     """
 
     pod: PodKey
@@ -95,7 +95,7 @@ class Holding(NamedTuple):
 class Occupancy(ABC):
     """How far a card is taken, in figures: what views and capacities are made of.
 
-    There are two sources, the holdings themselves (``CardState``) and the figures that an agent published.
+    There are two sources, the holdings themselves (`CardState`) and the figures that an agent published.
     """
 
     card: Card
@@ -154,7 +154,7 @@ _OPEN_TO_SLICES = (Mode.NONE, Mode.SLICED)
 
 @dataclass(frozen=True, slots=True)
 class CardState(Occupancy):
-    """A card with its holdings. Build it with ``state_of``, which works the figures out once."""
+    """A card with its holdings. Build it with `state_of`, which works the figures out once."""
 
     holdings: tuple[Holding, ...]
     occupied: int
@@ -181,7 +181,7 @@ class CardState(Occupancy):
         return state_of(self.card, (*self.holdings, holding))
 
     def describe(self) -> str:
-        """The card's occupation for a message: ``GPU-2 shared 3/10``."""
+        """The card's occupation for a message: `GPU-2 shared 3/10`."""
         return f"{self.card.id} {_occupation(self)}"
 
 
@@ -203,7 +203,7 @@ def state_of(card: Card, holdings: Sequence[Holding] = ()) -> CardState:
 class NodeCards:
     """The cards of one node, in canonical order. No cards at all means that no ledger has been published yet.
 
-    ``counts`` is the node's own ``acceleratable.feature.gpustack.ai/<aKey>.count`` labels, read as integers; a flavor
+    `counts` is the node's own `acceleratable.feature.gpustack.ai/<aKey>.count` labels, read as integers; a flavor
     that pins a count is served only by nodes whose label says the same.
     """
 
@@ -243,7 +243,7 @@ class NodeCards:
 
 
 def cards_of(spec: Mapping[str, Any]) -> tuple[Card, ...]:
-    """The cards that a ``Devices.spec`` describes, in canonical order."""
+    """The cards that a `Devices.spec` describes, in canonical order."""
     return canonical(
         _card(group, accelerator)
         for group in spec.get("groups") or ()

@@ -26,15 +26,15 @@ SEARCH_BOUND = 20_000
 """Search nodes after which the exact search gives up and the Workload is held."""
 
 UNREADABLE_COUNT = -1
-"""A ``card_count`` for a flavor whose pinned count cannot be read: it matches no node."""
+"""A `card_count` for a flavor whose pinned count cannot be read: it matches no node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Pods of one PodSet that want the same: ``pods`` of them on ``node``, or anywhere among the nodes given.
+    """Pods of one PodSet that want the same: `pods` of them on `node`, or anywhere among the nodes given.
 
-    ``akey`` is the model that the PodSet's flavor pins and ``card_count`` the number of such cards per node that it
-    pins, None where it pins none; ``role`` is the PodSet's name.
+    `akey` is the model that the PodSet's flavor pins and `card_count` the number of such cards per node that it
+    pins, None where it pins none; `role` is the PodSet's name.
     """
 
     role: str
@@ -56,7 +56,7 @@ class PlacedPod:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A card for every Pod of every demand; ``searched`` is 0 where the packing order alone found it."""
+    """A card for every Pod of every demand; `searched` is 0 where the packing order alone found it."""
 
     pods: tuple[PlacedPod, ...]
     searched: int = 0
@@ -72,7 +72,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """No placement exists; or none was found within the bound, which ``bounded`` says."""
+    """No placement exists; or none was found within the bound, which `bounded` says."""
 
     role: str
     node: str | None
@@ -85,9 +85,9 @@ class Miss:
 def fit(demands: Sequence[Demand], nodes: Mapping[str, NodeCards], *, bound: int = SEARCH_BOUND) -> Plan | Miss:
     """Place every demand at once, or say what was nearest.
 
-    ``nodes`` holds every node whose Node object exists; one that is missing serves nothing. Exact: a Miss that is not
-    ``bounded`` means that no placement exists, a Plan always is one. Costs one packing of each node in the usual case;
-    for the worst, see ``search``.
+    `nodes` holds every node whose Node object exists; one that is missing serves nothing. Exact: a Miss that is not
+    `bounded` means that no placement exists, a Plan always is one. Costs one packing of each node in the usual case;
+    for the worst, see `search`.
     """
     pods: list[_Pod] = []
     for demand in demands:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, order=True)
 class Placement:
-    """An interval of a card's memory slices: ``start`` and the ``length`` from there."""
+    """An interval of a card's memory slices: `start` and the `length` from there."""
 
     start: int
     length: int
@@ -29,7 +29,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A kind of partition that a card offers; ``count`` is how many an empty card holds."""
+    """A kind of partition that a card offers; `count` is how many an empty card holds."""
 
     name: str
     memory_mib: int

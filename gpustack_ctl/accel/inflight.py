@@ -21,7 +21,7 @@ from gpustack_ctl.accel.refusals import Refusal
 class Inflight:
     """What a Workload that was told Ready will still take on a node: its demand less the Pods held already.
 
-    ``plan`` is the entries of its plan on that node that no Pod has taken yet, none when it was never planned.
+    `plan` is the entries of its plan on that node that no Pod has taken yet, none when it was never planned.
     """
 
     workload: str

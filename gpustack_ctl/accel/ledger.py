@@ -68,7 +68,7 @@ class Stray:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """The account of one node and what was wrong with its sources. ``states`` are in canonical order."""
+    """The account of one node and what was wrong with its sources. `states` are in canonical order."""
 
     states: tuple[CardState, ...]
     unreadable: tuple[Unreadable, ...] = ()
@@ -91,7 +91,7 @@ def rebuild(
 ) -> Ledger:
     """The account of a node from its cards and the Pods bound to it; independent of the order of the Pods.
 
-    An entry charges until its Pod is gone. With ``release_terminated`` a Pod in phase Succeeded or Failed stops being
+    An entry charges until its Pod is gone. With `release_terminated` a Pod in phase Succeeded or Failed stops being
     charged for cards, shares and slices, except for what outlives its containers in hardware: a partition, and a MetaX
     or Cambricon slice, stay charged until the Pod object is gone. Costs time linear in Pods and cards.
     """
@@ -111,7 +111,7 @@ def rebuild(
 
 
 def status_of(ledger: Ledger) -> dict[str, Any]:
-    """The ``Devices.status`` that publishes the ledger; equal ledgers give identical bytes."""
+    """The `Devices.status` that publishes the ledger; equal ledgers give identical bytes."""
     return {
         "groups": [
             {"id": group, "manufacturer": manufacturer, "accelerators": [_row(state) for state in states]}
@@ -139,7 +139,7 @@ class PublishedCard(Occupancy):
 
 
 def published(devices: Mapping[str, Any]) -> tuple[PublishedCard, ...]:
-    """The cards of a ``Devices`` object with the figures of its status, in canonical order.
+    """The cards of a `Devices` object with the figures of its status, in canonical order.
 
     The catalog leads: a card without a row reads as empty, and a profile that a row does not carry reads as zero, so
     that a fresh node has room and a full profile is not mistaken for one that is not offered.
@@ -324,12 +324,13 @@ def _row(state: CardState) -> dict[str, Any]:
 
 
 def _published(card: Card, row: Mapping[str, Any] | None) -> PublishedCard:
+    ceiling = {profile.name: profile.count for profile in card.profiles}
     if row is None:
-        return PublishedCard(card, Mode.NONE, 0, 0, {}, {profile.name: profile.count for profile in card.profiles})
-    held = _counts(row.get("allocatedProfiles"))
-    listed = _counts(row.get("remainingProfiles"))
-    left = {profile.name: listed.get(profile.name, 0) for profile in card.profiles}
-    return PublishedCard(card, Mode(row["mode"]), row["allocated"], row.get("allocatedSlices") or 0, held, left)
+        return PublishedCard(card, Mode.NONE, 0, 0, {}, ceiling)
+    mode, held, left = Mode(row["mode"]), _counts(row.get("allocatedProfiles")), _counts(row.get("remainingProfiles"))
+    # A card with nothing held and nothing left says nothing: its row is older than its partitions.
+    left = {name: left.get(name, 0) for name in ceiling} if left or mode is not Mode.NONE else ceiling
+    return PublishedCard(card, mode, row["allocated"], row.get("allocatedSlices") or 0, held, left)
 
 
 def _counts(rows: Iterable[Mapping[str, Any]] | None) -> dict[str, int]:

@@ -1,8 +1,8 @@
 """Where a container's claim goes on a node: the one packing order, and the one set of refusals.
 
-The device plugin's hint, Allocate and the admission check all ask here, which is what makes them agree. ``choose``
+The device plugin's hint, Allocate and the admission check all ask here, which is what makes them agree. `choose`
 packs: a slice goes to the fullest card that still fits it, so that whole cards stay whole; a share to cards already
-shared; whole cards from one NUMA node where possible; a partition where it leaves the most for larger ones. ``check``
+shared; whole cards from one NUMA node where possible; a partition where it leaves the most for larger ones. `check`
 judges cards that somebody else chose, as the kubelet does, and says in plain words why a card cannot be had.
 """
 
@@ -74,8 +74,8 @@ def choose(
 ) -> tuple[Choice, ...] | Refusal:
     """Give the container its cards in packing order, or say why it cannot have them.
 
-    ``prefer`` is the Pod's own plan, followed as far as it still holds; ``avoid`` is what is planned for other Pods,
-    given away last; ``offered`` limits the cards by id (those whose tokens the kubelet offers); ``akey`` limits them to
+    `prefer` is the Pod's own plan, followed as far as it still holds; `avoid` is what is planned for other Pods,
+    given away last; `offered` limits the cards by id (those whose tokens the kubelet offers); `akey` limits them to
     one model.
     """
     mine = _of_demand(demand, cards, akey)
@@ -97,9 +97,9 @@ def choose(
 def check(
     demand: ContainerDemand, card_ids: Sequence[str], cards: NodeCards, *, slice_gate: bool = True
 ) -> Refusal | None:
-    """Judge the cards that the kubelet chose, one id per token. Leave the container's own holdings out of ``cards``.
+    """Judge the cards that the kubelet chose, one id per token. Leave the container's own holdings out of `cards`.
 
-    For a partition the ids are only a quantity: ``choose`` decides the card. Without ``slice_gate`` a slice needs
+    For a partition the ids are only a quantity: `choose` decides the card. Without `slice_gate` a slice needs
     neither a slot nor its units.
     """
     if len(card_ids) != demand.cards:
@@ -121,7 +121,7 @@ def check(
 
 
 def choices(demand: ContainerDemand, card_ids: Iterable[str], cards: NodeCards) -> tuple[Choice, ...]:
-    """Cards that passed ``check`` as choices, to reserve and to record."""
+    """Cards that passed `check` as choices, to reserve and to record."""
     states = (cards.get(card_id) for card_id in card_ids)
     return tuple(Choice.of(demand, state.card) for state in states if state)
 
@@ -174,7 +174,7 @@ def _whole_or_part(
 
 
 def _packed(demand: ContainerDemand, fitting: Sequence[CardState], wanted: int) -> Sequence[CardState]:
-    """The first ``wanted`` cards in the family's packing order."""
+    """The first `wanted` cards in the family's packing order."""
     match demand.family:
         case Family.EXCLUSIVE:
             return _from_one_numa(fitting, wanted)

@@ -50,7 +50,7 @@ def open_entries(entries: Sequence[PodPlan], taken: Iterable[Record]) -> tuple[P
 
 
 def planned_cards(entries: Iterable[PodPlan]) -> tuple[Planned, ...]:
-    """Every card that the entries set aside, for the allocator's ``avoid``."""
+    """Every card that the entries set aside, for the allocator's `avoid`."""
     return tuple(planned for entry in entries for cards in entry.values() for planned in cards)
 
 

@@ -28,7 +28,7 @@ class RecordError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One card in one container's record. ``group`` and ``manufacturer`` are the card's model."""
+    """One card in one container's record. `group` and `manufacturer` are the card's model."""
 
     group: str
     manufacturer: str

@@ -39,7 +39,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a claim has no place, for a program (``cause``) and for a person (``message``)."""
+    """Why a claim has no place, for a program (`cause`) and for a person (`message`)."""
 
     cause: Cause
     message: str
@@ -51,9 +51,9 @@ class Refusal:
 def shortfall(
     demand: ContainerDemand, states: Sequence[CardState], *, akey: str | None = None, pods: int = 1
 ) -> Refusal:
-    """What ``pods`` times the claim needs of these cards, what is there, and the nearest cards.
+    """What `pods` times the claim needs of these cards, what is there, and the nearest cards.
 
-    ``states`` are all cards of the claim's manufacturer or model, those included that cannot serve it.
+    `states` are all cards of the claim's manufacturer or model, those included that cannot serve it.
     """
     needs = _needs(demand, akey or demand.manufacturer, pods)
     if not states:

@@ -14,7 +14,7 @@ decision small:
   not visited again.
 
 The last is exponential in the number of different sizes on a node in the worst case: at most cards × Π(needed+1)
-states, each with the maximal patterns of one card. A ``Budget`` counts the nodes searched and raises ``Exhausted`` past
+states, each with the maximal patterns of one card. A `Budget` counts the nodes searched and raises `Exhausted` past
 its bound, which says nothing about whether a placement exists.
 """
 
@@ -58,7 +58,7 @@ Packed = list[list[Choice]]
 
 
 def pack(states: Iterable[CardState], claims: Sequence[ContainerDemand], budget: Budget) -> Packed | None:
-    """A card for every part of every claim, or None when there is no such placement. ``states`` are of one model.
+    """A card for every part of every claim, or None when there is no such placement. `states` are of one model.
 
     Raises Exhausted.
     """

@@ -1,7 +1,7 @@
 """Which node each Pod goes to, where Kueue has not said.
 
 Every queue of ours has its Pods assigned to nodes by topology, so this is for the exception: a PodSet judged across its
-flavor's whole node pool. A Pod keeps to one node, so the question is a search over nodes with ``search.pack`` as its
+flavor's whole node pool. A Pod keeps to one node, so the question is a search over nodes with `search.pack` as its
 judge. Nodes whose cards are in the same state and that were given the same claims are interchangeable, and only one of
 them is tried; a set of Pods that failed against the same loads is not tried again. Exponential in the number of
 different Pods at worst, and bounded by the same budget as the packing itself.

@@ -1,7 +1,7 @@
 """The four views of a pool: what a person may still ask for, as whole cards, shares, slices and partitions.
 
 Each card feeds exactly one side: whole, shared and sliced count cards that are not partitioned, partitioned counts the
-rest. A view has three numbers because a sum misleads: ``remaining`` is what the pool has left, ``once_max_request``
+rest. A view has three numbers because a sum misleads: `remaining` is what the pool has left, `once_max_request`
 the most that one request can get, bounded by one node (whole, shared) or one card (sliced, partitioned).
 
 A pool keeps a contribution per node and running sums, so that one allocation costs one node's cards, whatever the size
@@ -21,7 +21,7 @@ from gpustack_ctl.accel.units import SHARES
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One view: ``once_max_request`` of ``remaining`` of ``capacity``."""
+    """One view: `once_max_request` of `remaining` of `capacity`."""
 
     once_max_request: int = 0
     remaining: int = 0
@@ -29,7 +29,7 @@ class View:
 
     @property
     def printed(self) -> str:
-        """``onceMaxRequest/remaining``, as the column shows it."""
+        """`onceMaxRequest/remaining`, as the column shows it."""
         return f"{self.once_max_request}/{self.remaining}"
 
     def status(self) -> dict[str, str]:
@@ -54,16 +54,16 @@ class FourViews:
 
     @property
     def printed(self) -> str:
-        """The four pairs: ``1/1 1/10 100/100 0/0``."""
+        """The four pairs: `1/1 1/10 100/100 0/0`."""
         return " ".join(view.printed for view in (self.exclusive, self.shared, self.sliced, self.partitioned))
 
     @property
     def partitions(self) -> str:
-        """Every profile offered with what is left of it: ``1g.10gb=7 3g.40gb=2``."""
+        """Every profile offered with what is left of it: `1g.10gb=7 3g.40gb=2`."""
         return " ".join(f"{name}={count}" for name, count in sorted(self.remaining_profiles.items()))
 
     def status(self) -> dict[str, Any]:
-        """The ``accelerator…`` fields of ``InstanceType.status``."""
+        """The `accelerator…` fields of `InstanceType.status`."""
         return {
             "accelerator": self.exclusive.status(),
             "acceleratorShared": self.shared.status(),
@@ -78,7 +78,7 @@ class FourViews:
 
 @dataclass(frozen=True, slots=True)
 class NodeContribution:
-    """What one node adds to a pool's views; ``remaining_profiles`` lists every profile offered, at zero too."""
+    """What one node adds to a pool's views; `remaining_profiles` lists every profile offered, at zero too."""
 
     whole: int = 0
     whole_free: int = 0
@@ -121,7 +121,7 @@ def contribution(cards: Iterable[Occupancy]) -> NodeContribution:
 
 
 class PoolViews:
-    """The views of one pool, kept per node: ``update`` costs one node, ``views`` a handful of sums."""
+    """The views of one pool, kept per node: `update` costs one node, `views` a handful of sums."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, NodeContribution] = {}

@@ -309,7 +309,7 @@ def _family(choice: Choice) -> Family:
     return next(family for family in Family if family.mode is choice.mode)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(
     st.lists(CARD_STATES, min_size=1, max_size=4),
     st.lists(st.tuples(PODS, st.integers(1, 3)), min_size=1, max_size=3),

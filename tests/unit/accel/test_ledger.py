@@ -231,6 +231,12 @@ def test_a_profile_that_a_published_row_does_not_carry_is_full() -> None:
     assert cut.allocated_profiles() == {"3g.40gb": 1}
 
 
+def test_a_row_older_than_the_cards_partitions_reads_as_the_catalog_ceiling() -> None:
+    row = {"id": "GPU-1", "index": 1, "mode": 0, "allocated": 0, "remaining": M}
+    status = {"groups": [{"id": "a100", "manufacturer": "nvidia", "accelerators": [row]}]}
+    assert published(_devices(status))[1].remaining_profiles() == {"3g.40gb": 2, "7g.80gb": 1}
+
+
 CLAIMS = st.one_of(
     st.integers(1, 3).map(wants_whole),
     st.integers(1, 3).map(wants_share),

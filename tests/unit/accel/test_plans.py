@@ -153,7 +153,7 @@ CLAIMS = st.one_of(
 HELD = st.one_of(st.none(), st.sampled_from([10, 40, 50]))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     st.lists(HELD, min_size=1, max_size=4),
     st.lists(st.tuples(CLAIMS, st.integers(1, 4)), min_size=1, max_size=4),

@@ -35,7 +35,7 @@ def _mig(index: int, starts: frozenset[int]):  # type: ignore[no-untyped-def]
     return held(mig_card(index), *(a_partition("1g.10gb", start) for start in starts))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.frozensets(st.integers(0, 6), max_size=4), min_size=1, max_size=3),
     st.lists(st.sampled_from(NAMES), min_size=1, max_size=9),
@@ -72,7 +72,7 @@ def one_by_one(sizes: tuple[int, ...], rooms: tuple[tuple[int, int], ...]) -> bo
     return place(0, tuple(sorted(rooms)))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 60), st.integers(1, 4)), min_size=1, max_size=4),
     st.lists(st.integers(5, 70), min_size=1, max_size=10),
