@@ -287,8 +287,8 @@ def demo(kubeconfig: str | None, context: str | None, output: str, **values: Any
 def _run(arguments: list[str]) -> int:
     """Run the command line; every expected failure becomes one plain message and its exit code."""
     from gpustack_ctl.agent.config import BadConfigError
-    from gpustack_ctl.agent.detectors.marked import DocumentError
     from gpustack_ctl.agent.one_per_node import AgentRunningError
+    from gpustack_ctl.documents.marked import DocumentError
     from gpustack_ctl.kube.errors import KubeError
     from gpustack_ctl.localcluster.errors import LocalClusterError
 

@@ -14,8 +14,9 @@ import anyio
 
 from gpustack_ctl.accel.families import Manufacturers
 from gpustack_ctl.accel.naming import group_id
-from gpustack_ctl.agent.detectors.inventory_file import CardFailure, CardsEntry, InventoryFile
+from gpustack_ctl.agent.detectors.inventory_file import CardFailure, InventoryFile
 from gpustack_ctl.agent.inventory import CardLocation, DetectedCard, DetectedModel, Inventory
+from gpustack_ctl.documents.cards import CardsEntry
 
 
 class SimulatedDetector:

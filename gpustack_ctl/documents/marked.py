@@ -68,6 +68,10 @@ class Field:
     def absent(self) -> bool:
         return self.node is None or (isinstance(self.node, yaml.ScalarNode) and self.node.tag == _NULL)
 
+    @property
+    def is_mapping(self) -> bool:
+        return isinstance(self.node, yaml.MappingNode)
+
     def wrong(self, message: str) -> None:
         """Record that this field's value will not do."""
         self.document.fault(self.line, invalid(self.path or "document", self._shown(), message))
