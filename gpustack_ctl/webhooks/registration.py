@@ -1,38 +1,28 @@
 """Telling the API server about our webhooks, and keeping it told.
 
-Two configurations, one that mutates and one that validates, are applied whole whenever they differ from what we
-want: at start, when somebody edits or deletes them, and when the authority behind our certificate changes. The
-desired state is a pure function of the webhooks, of how the API server reaches us and of whom it must trust.
+Two configurations, one that mutates and one that validates: a pure function of the webhooks, of how the API
+server reaches us and of whom it must trust.
 """
 
 import base64
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import anyio
-import structlog
-
-from gpustack_ctl.kube.apply import subset_equal
+from gpustack_ctl.accel.labels import KUEUE_QUEUE_NAME
 from gpustack_ctl.kube.client import Kube
-from gpustack_ctl.kube.errors import KubeError
 from gpustack_ctl.kube.informer import Informers
 from gpustack_ctl.kube.objects import Obj
 from gpustack_ctl.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
 from gpustack_ctl.webhooks.tls import Tls
+from gpustack_ctl.webhooks.upkeep import Upkeep
 from gpustack_ctl.webhooks.webhook import Webhook
-
-log = structlog.get_logger()
 
 # The API server calls mutating webhooks in the order of their configurations' names. Ours sorts before
 # kueue-mutating-webhook-configuration: the units that we fold must be in the Pod when Kueue hashes its resources.
 MUTATION = "gpustack-worker-mutation"
 VALIDATION = "gpustack-worker-validation"
 
-_MANAGER = "gpustack-ctl-webhooks"
-_QUEUE_NAME = "kueue.x-k8s.io/queue-name"
-# Changes come in twos, ours included: one look after the last is enough for both.
-_SETTLE_SECONDS = 0.1
-_RETRY_SECONDS = (1.0, 2.0, 5.0, 15.0, 30.0)
+_NAMES = {MUTATING_WEBHOOKS: MUTATION, VALIDATING_WEBHOOKS: VALIDATION}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +70,7 @@ def _entry(webhook: Webhook, address: Address, trusted: bytes | None) -> Obj:
         ],
         # Only what asks for a queue. Everything else, our own Pods included, starts without us, so that a cluster
         # whose webhook is down can still bring it up again.
-        "objectSelector": {"matchExpressions": [{"key": _QUEUE_NAME, "operator": "Exists"}]},
+        "objectSelector": {"matchExpressions": [{"key": KUEUE_QUEUE_NAME, "operator": "Exists"}]},
         "namespaceSelector": {},
         # A Pod that got past us would be admitted without credits: better none than one that nobody accounts for.
         "failurePolicy": "Fail",
@@ -103,65 +93,25 @@ def _entry(webhook: Webhook, address: Address, trusted: bytes | None) -> Obj:
 
 
 class Registration:
-    """Keeps both configurations as wanted, until cancelled.
-
-    The leader's work: during an upgrade, replicas of two versions would otherwise undo each other's registration.
-    """
+    """Keeps both configurations as they should be, until cancelled."""
 
     def __init__(
         self, *, kube: Kube, informers: Informers, webhooks: Sequence[Webhook], address: Address, tls: Tls
     ) -> None:
-        self._kube = kube
         self._webhooks = webhooks
         self._address = address
         self._tls = tls
-        self._live = {
-            resource: informers.of(resource, field_selector=f"metadata.name={name}")
-            for resource, name in ((MUTATING_WEBHOOKS, MUTATION), (VALIDATING_WEBHOOKS, VALIDATION))
-        }
-        self._changed = anyio.Event()
-        tls.on_change(self._wake)
+        self._upkeep = Upkeep(
+            kube=kube, informers=informers, manager="gpustack-ctl-webhooks", names=_NAMES, wanted=self._wanted
+        )
+        tls.on_change(self._upkeep.wake)
 
     async def run(self) -> None:
-        unsubscribes: list[Callable[[], None]] = [
-            informer.subscribe(lambda _old, _new: self._wake()) for informer in self._live.values()
-        ]
-        try:
-            for informer in self._live.values():
-                await informer.wait_synced()
-            failures = 0
-            while True:
-                self._changed = anyio.Event()
-                failures = 0 if await self._apply() else failures + 1
-                # Nothing that we wait for announces the end of a failure, so a failure is tried again by the clock.
-                retry = _RETRY_SECONDS[min(failures, len(_RETRY_SECONDS)) - 1] if failures else None
-                with anyio.move_on_after(retry):
-                    await self._changed.wait()
-                await anyio.sleep(_SETTLE_SECONDS)
-        finally:
-            for unsubscribe in unsubscribes:
-                unsubscribe()
+        await self._upkeep.run()
 
-    def _wake(self) -> None:
-        self._changed.set()
-
-    async def _apply(self) -> bool:
+    def _wanted(self, resource: Resource) -> Obj | None:
+        # An API server that is told to ask us before we can answer refuses every queued Pod.
         if not self._tls.valid:
-            # An API server that is told to ask us before we can answer refuses every queued Pod.
-            return True
-        try:
-            for resource in self._live:
-                await self._apply_one(resource)
-        except KubeError as cause:
-            log.warning("cannot register the webhooks", cause=str(cause))
-            return False
-        return True
-
-    async def _apply_one(self, resource: Resource) -> None:
+            return None
         mutating = resource is MUTATING_WEBHOOKS
-        wanted = configuration(self._webhooks, mutating=mutating, address=self._address, trusted=self._tls.trusted)
-        live = self._live[resource].get(wanted["metadata"]["name"])
-        if live is not None and subset_equal(wanted, live):
-            return
-        log.info("registering webhooks", configuration=wanted["metadata"]["name"], new=live is None)
-        self._live[resource].observe(await self._kube.apply(resource, wanted, manager=_MANAGER))
+        return configuration(self._webhooks, mutating=mutating, address=self._address, trusted=self._tls.trusted)

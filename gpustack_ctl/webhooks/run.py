@@ -21,6 +21,7 @@ from gpustack_ctl.webhooks.jobs import job_webhooks
 from gpustack_ctl.webhooks.pki import LONG_LIVED, Validity
 from gpustack_ctl.webhooks.pods import pod_webhooks
 from gpustack_ctl.webhooks.pools import Pools
+from gpustack_ctl.webhooks.record_policy import RecordPolicy
 from gpustack_ctl.webhooks.registration import Address, Registration
 from gpustack_ctl.webhooks.server import Server
 from gpustack_ctl.webhooks.tls import Tls
@@ -75,6 +76,7 @@ class Webhooks:
         self._registration = Registration(
             kube=kube, informers=informers, webhooks=served, address=config.address, tls=self._tls
         )
+        self._record_policy = RecordPolicy(kube=kube, informers=informers)
 
     @property
     def ready(self) -> bool:
@@ -89,8 +91,10 @@ class Webhooks:
             task_status.started(port)
 
     async def register(self) -> None:
-        """The leader's part: keep the API server's configurations as they should be, until cancelled."""
-        await self._registration.run()
+        """The leader's part: keep what the API server is told as it should be, until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._registration.run)
+            tasks.start_soon(self._record_policy.run)
 
 
 def _certificates(config: WebhookConfig, kube: Kube, informers: Informers) -> CertificateSource:

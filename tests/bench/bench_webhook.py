@@ -22,7 +22,7 @@ from gpustack_ctl.kube.objects import Obj
 from gpustack_ctl.kube.resources import INSTANCE_TYPES, NAMESPACES, PODS
 from gpustack_ctl.localcluster import LocalCluster
 from tests.integration.webhooks.objects import pod
-from tests.integration.webhooks.replica import CONFIGURATIONS, free_port, until
+from tests.integration.webhooks.replica import free_port, unregister, until
 
 REVIEWS_A_SECOND = 200
 PODS_A_SECOND = REVIEWS_A_SECOND / 2
@@ -97,8 +97,7 @@ async def served(control_plane: LocalCluster, kube: Kube) -> AsyncIterator[str]:
         finally:
             process.terminate()
             await process.wait()
-            for resource, name in CONFIGURATIONS:
-                await kube.delete(resource, name)
+            await unregister(kube)
 
 
 async def load(kube: Kube, *, seconds: float) -> float:

@@ -18,6 +18,8 @@ from gpustack_ctl.kube.informer import Informers
 from gpustack_ctl.kube.objects import Obj
 from gpustack_ctl.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
 from gpustack_ctl.webhooks.pki import LONG_LIVED, Validity
+from gpustack_ctl.webhooks.record_policy import BINDINGS, POLICIES
+from gpustack_ctl.webhooks.record_policy import NAME as POLICY
 from gpustack_ctl.webhooks.registration import MUTATION, VALIDATION
 from gpustack_ctl.webhooks.run import WebhookConfig, Webhooks
 
@@ -69,7 +71,13 @@ async def running_replica(
             yield Replica(port, webhooks)
         finally:
             tasks.cancel_scope.cancel()
-    for resource, name in CONFIGURATIONS if leads else ():
+    if leads:
+        await unregister(kube)
+
+
+async def unregister(kube: Kube) -> None:
+    """Take away everything that a leading replica leaves with the API server."""
+    for resource, name in (*CONFIGURATIONS, (POLICIES, POLICY), (BINDINGS, POLICY)):
         await kube.delete(resource, name)
 
 
