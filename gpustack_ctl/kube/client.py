@@ -27,8 +27,8 @@ _PATCH_TYPES: dict[PatchKind, str] = {
 _APPLY_TYPE = "application/apply-patch+yaml"  # JSON is YAML, and this is the type the server looks for
 
 PAGE = 500
+WHOLE = 0  # the limit that is none
 _LIST_SECONDS = 60.0
-_LIST_TRIES = 3
 
 
 class Kube:
@@ -141,7 +141,7 @@ class Kube:
         resource_version: str | None = None,
     ) -> Objs:
         """Every object, as of one moment, read in pages."""
-        for _ in range(_LIST_TRIES):
+        for limit in (PAGE, PAGE, WHOLE):
             objects: Objs = []
             try:
                 async for page, _version in self.pages(
@@ -150,14 +150,14 @@ class Kube:
                     label_selector=label_selector,
                     field_selector=field_selector,
                     resource_version=resource_version,
+                    limit=limit,
                 ):
                     objects += page
-            except Gone:
-                continue  # the moment we were reading was compacted away under us: read a later one
-            return objects
-        query = _selectors(label_selector, field_selector)
-        page, _, _ = await self._page(resource, namespace, query)
-        return page
+            except Gone as error:
+                forgotten = error  # the moment we were reading was compacted away under us: read a later one
+            else:
+                return objects
+        raise forgotten
 
     async def pages(
         self,

@@ -60,7 +60,7 @@ class Credentials:
         return token
 
     async def renew(self, generation: int) -> bool:
-        """Read everything again after a refusal, unless somebody did since `generation`; whether that gave us others."""
+        """Read everything again after a refusal, unless somebody did since `generation`; whether it is worth a try."""
         async with self._renewing:
             if generation != self.generation:
                 return True

@@ -15,20 +15,18 @@ import structlog
 
 from gpustack_ctl.kube import metrics
 from gpustack_ctl.kube.backoff import Backoff
-from gpustack_ctl.kube.client import Kube
+from gpustack_ctl.kube.client import PAGE, WHOLE, Kube
 from gpustack_ctl.kube.errors import Gone, KubeError, Unreachable, error_of
-from gpustack_ctl.kube.objects import Obj, key_of, version_of
+from gpustack_ctl.kube.objects import Objs, version_of
 from gpustack_ctl.kube.resources import Resource
 from gpustack_ctl.kube.store import Store
 from gpustack_ctl.kube.stream import Frame
 
 _log = structlog.get_logger()
 
-BOOKMARK_SECONDS = 60.0
-"""How often the API server sends a bookmark on a watch that has nothing else to say."""
-
 SILENCE_SECONDS = 100.0
-"""A watch that said nothing for this long has missed its bookmark: the connection is dead, whatever TCP believes."""
+"""The API server sends a bookmark every minute if it has nothing else to say. A watch that said nothing for this long
+has missed one: the connection is dead, whatever TCP believes."""
 
 _STEADY_SECONDS = 10.0  # a watch that held for so long was a good one, even if it had nothing to tell
 _RELIST_AFTER = 5  # refusals in a row to resume, none of them a 410: something is wrong with the version we ask from
@@ -111,6 +109,7 @@ class Reflector:
         self._listed = listed
         self._backoff = Backoff(first=0.1, cap=10)
         self._refusals = 0
+        self._page = PAGE
 
     async def run(self) -> None:
         """Until cancelled. No failure of the server or the network ends it."""
@@ -134,25 +133,26 @@ class Reflector:
     async def _list(self) -> None:
         selection, store = self._selection, self._store
         metrics.informer_lists.labels(str(selection)).inc()
-        listed: dict[str, Obj] = {}
+        listed: Objs = []
         version = 0
         pages = self._kube.pages(
             selection.resource,
             selection.namespace,
             label_selector=selection.label_selector,
             field_selector=selection.field_selector,
+            limit=self._page,
         )
-        async with aclosing(pages):
-            async for page, listed_version in pages:
-                version = int(listed_version)
-                for obj in page:
-                    key = key_of(obj)
-                    held = store.get(key)
-                    # An unchanged object is not kept twice while the pages come in.
-                    unchanged = held is not None and version_of(held) == version_of(obj)
-                    listed[key] = held if held is not None and unchanged else store.kept(obj)
+        try:
+            async with aclosing(pages):
+                async for page, listed_version in pages:
+                    version = int(listed_version)
+                    listed += [store.kept(obj) for obj in page]
+        except Gone:
+            self._page = WHOLE  # these pages were forgotten before they were read; the next list is one page
+            raise
+        self._page = PAGE
         self._outlook.works(selection)
-        store.replace(listed.values(), version)
+        store.replace(listed, version)
         self._listed.set()
 
     async def _watch(self) -> None:

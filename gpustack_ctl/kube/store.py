@@ -82,7 +82,10 @@ class Store:
 
     def kept(self, obj: Obj) -> Obj:
         """What this store keeps of an object that came from the server: what `keep` leaves of it, and never its
-        managedFields, which nobody here reads and which can be half of it."""
+        managedFields, which nobody here reads and which can be half of it. What it has already it keeps, not twice."""
+        held = self._objects.get(key_of(obj))
+        if held is not None and version_of(held) == version_of(obj):
+            return held
         if "managedFields" in obj["metadata"]:
             metadata = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
             obj = obj | {"metadata": metadata}

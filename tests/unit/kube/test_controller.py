@@ -219,3 +219,13 @@ async def test_an_ended_controller_hears_of_nothing_more() -> None:
         tasks.cancel_scope.cancel()
     pods.put(pod("a", 1))
     assert len(controller.queue) == 0
+
+
+async def test_a_controller_may_run_again_and_then_looks_at_everything_anew() -> None:
+    controller = Recorder(synced(pod("a", 1)))
+    for run in (1, 2):
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(controller.run)
+            await looks(controller, run)
+            tasks.cancel_scope.cancel()
+    assert controller.looks == ["ns/a", "ns/a"]
