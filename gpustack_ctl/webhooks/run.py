@@ -26,13 +26,16 @@ from gpustack_ctl.webhooks.registration import Address, Registration
 from gpustack_ctl.webhooks.server import Server
 from gpustack_ctl.webhooks.tls import Tls
 
+_LOOPBACK = {"127.0.0.1", "::1", "localhost"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookConfig:
     """Where the webhooks listen and how the API server reaches them."""
 
     port: int = 9443
-    host: str = "0.0.0.0"  # noqa: S104 - in a Pod, the Service comes from outside
+    #: Where to listen; unset, on this machine only when the URL leads no further, else on every interface.
+    host: str | None = None
     #: Reached by this URL (`https://192.168.1.7:9443`) instead of by the Service.
     url: str | None = None
     #: Certificates are read here instead of being made and kept in a Secret.
@@ -45,6 +48,13 @@ class WebhookConfig:
     def __post_init__(self) -> None:
         if self.url is not None and (urlsplit(self.url).scheme != "https" or not urlsplit(self.url).hostname):
             raise ValueError(f"the webhook URL {self.url!r} is not https://HOST[:PORT]: the API server calls no other")
+
+    @property
+    def listen(self) -> str:
+        if self.host is not None:
+            return self.host
+        reached = urlsplit(self.url).hostname if self.url else None
+        return reached if reached in _LOOPBACK else "0.0.0.0"  # noqa: S104 - a Service comes from outside
 
     @property
     def notice(self) -> float:
@@ -72,7 +82,7 @@ class Webhooks:
         served = (*pod_webhooks(gate), *job_webhooks(gate))
         self._tls = Tls()
         self._certificates = _certificates(config, kube, informers)
-        self._server = Server(served, host=config.host, port=config.port, tls=self._tls.context, notice=config.notice)
+        self._server = Server(served, host=config.listen, port=config.port, tls=self._tls.context, notice=config.notice)
         self._registration = Registration(
             kube=kube, informers=informers, webhooks=served, address=config.address, tls=self._tls
         )

@@ -34,6 +34,10 @@ _LINGERING_SECONDS = 1
 _DRAIN_SECONDS = 6
 
 
+class CannotListenError(Exception):
+    """The address is taken, not ours, or not allowed; the text names it."""
+
+
 class Server:
     """Answers admission reviews on one port until cancelled, then leaves without dropping one.
 
@@ -56,18 +60,11 @@ class Server:
         self.listening = False
 
     async def run(self, *, task_status: TaskStatus[int] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Serve; reports the port taken (`port` 0 takes a free one)."""
+        """Serve; reports the port taken (`port` 0 takes a free one). Raises CannotListenError."""
         connections = web.Server(
             self._handle, keepalive_timeout=_IDLE_SECONDS, lingering_time=_LINGERING_SECONDS, access_log=None
         )
-        listener = await asyncio.get_running_loop().create_server(
-            connections,
-            self._host,
-            self._port,
-            ssl=self._tls,
-            ssl_handshake_timeout=_HANDSHAKE_SECONDS,
-            ssl_shutdown_timeout=1,
-        )
+        listener = await self._listen(connections)
         try:
             self.listening = True
             task_status.started(listener.sockets[0].getsockname()[1])
@@ -76,6 +73,21 @@ class Server:
             self.listening = False
             with anyio.CancelScope(shield=True):
                 await self._leave(listener, connections)
+
+    async def _listen(self, connections: web.Server) -> asyncio.Server:
+        try:
+            return await asyncio.get_running_loop().create_server(
+                connections,
+                self._host,
+                self._port,
+                ssl=self._tls,
+                ssl_handshake_timeout=_HANDSHAKE_SECONDS,
+                ssl_shutdown_timeout=1,
+            )
+        except OSError as cause:
+            raise CannotListenError(
+                f"the webhooks cannot listen on {self._host}:{self._port}: {cause.strerror}"
+            ) from cause
 
     async def _leave(self, listener: asyncio.Server, connections: web.Server) -> None:
         await anyio.sleep(self._notice)

@@ -82,6 +82,19 @@ def test_the_certificate_carries_the_name_by_which_we_are_reached(config: Webhoo
     assert config.names == names
 
 
+@pytest.mark.parametrize(
+    ("config", "host"),
+    [
+        (WebhookConfig(), "0.0.0.0"),
+        (WebhookConfig(url="https://192.168.1.7:9443"), "0.0.0.0"),
+        (WebhookConfig(url="https://127.0.0.1:9443"), "127.0.0.1"),
+        (WebhookConfig(url="https://127.0.0.1:9443", host="10.0.0.1"), "10.0.0.1"),
+    ],
+)
+def test_what_is_reached_on_this_machine_is_not_offered_to_others(config: WebhookConfig, host: str):
+    assert config.listen == host
+
+
 @pytest.mark.parametrize("url", ["http://h:1", "h:9443", "https://", ""])
 def test_a_url_that_the_api_server_would_not_call_is_refused(url: str):
     with pytest.raises(ValueError, match="the API server calls no other"):

@@ -185,6 +185,13 @@ async def test_a_pair_that_does_not_match_leaves_the_served_one_alone(serve):
         assert await still_answers(served)
 
 
+async def test_a_port_that_is_taken_is_named(serve):
+    async with serve() as served:
+        second = server.Server([], host="127.0.0.1", port=served.port, tls=served.tls.context)
+        with pytest.raises(server.CannotListenError, match=f"cannot listen on 127.0.0.1:{served.port}: .*in use"):
+            await second.run()
+
+
 async def test_a_client_that_offers_only_an_old_tls_is_refused(serve):
     async with serve() as served:
         old = served.trusting()
