@@ -20,6 +20,7 @@ from gpustack_ctl.controllers.device_check import DeviceCheck
 from gpustack_ctl.controllers.fleet import Fleet
 from gpustack_ctl.controllers.instance_type import InstanceTypeController
 from gpustack_ctl.controllers.node_capacity import NodeCapacity
+from gpustack_ctl.controllers.node_fit import NodeFit
 from gpustack_ctl.controllers.node_flavor import NodeFlavor
 from gpustack_ctl.controllers.node_management import NodeManagement
 from gpustack_ctl.controllers.node_queue import NodeQueue
@@ -110,6 +111,7 @@ def controllers(
     return (
         NodeManagement(kube=kube, nodes=sources.nodes, devices=sources.devices, settings=settings),
         NodeCapacity(kube=kube, nodes=sources.nodes, devices=sources.devices, table=table),
+        NodeFit(kube=kube, nodes=sources.nodes, devices=sources.devices),
         TopologyController(kube=kube, nodes=sources.nodes, topologies=sources.topologies),
         NodeFlavor(
             kube=kube,

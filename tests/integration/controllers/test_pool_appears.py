@@ -105,6 +105,29 @@ async def test_the_views_follow_the_ledger(managed: Stage) -> None:
     await until("one whole card and a 20 % slice are taken", lambda: prints(kube, pool, "0/0 0/0 80/80 0/0"))
 
 
+async def test_the_fit_labels_say_what_one_card_has_left_and_are_left_alone_while_that_is_so(managed: Stage) -> None:
+    pool, kube = a_pool(), managed.kube
+    node = await managed.add_node(pool, cards=2)
+    sliced, shared = (
+        f"sliced-max-free-units.fit.gpustack.ai/{pool.akey}",
+        f"shared-free-cards.fit.gpustack.ai/{pool.akey}",
+    )
+
+    async def labels(units: int, cards: int) -> bool:
+        found = (await kube.get(NODES, node))["metadata"]["labels"]
+        return (found.get(sliced), found.get(shared)) == (str(units), str(cards))
+
+    await until("both cards are free", lambda: labels(M, 2))
+    await managed.occupy(node, percent={0: 30, 1: 20})
+    await managed.occupy(node, percent={0: 60, 1: 50})
+    await until("the freest card has half left", lambda: labels(M // 2, 0))
+    await anyio.sleep(3)
+    settled = (await kube.get(NODES, node))["metadata"]["resourceVersion"]
+    await managed.occupy(node, whole=1, percent={1: 50})
+    await anyio.sleep(1)
+    assert (await kube.get(NODES, node))["metadata"]["resourceVersion"] == settled
+
+
 async def test_a_settled_pool_is_written_to_by_nobody(managed: Stage) -> None:
     pool, kube = a_pool(), managed.kube
     node = await managed.add_node(pool, cards=2)
