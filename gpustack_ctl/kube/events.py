@@ -8,7 +8,6 @@ held for an hour costs the API server a handful of writes.
 import socket
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from time import monotonic, time_ns
 from typing import Literal
 
@@ -20,6 +19,7 @@ from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.errors import Forbidden, KubeError, NotFound, Unreachable
 from gpustack_ctl.kube.objects import Obj
 from gpustack_ctl.kube.resources import EVENTS
+from gpustack_ctl.kube.times import micro_time
 
 EventType = Literal["Normal", "Warning"]
 
@@ -107,7 +107,7 @@ class Events:
                     metrics.events_dropped.labels("full").inc()
         else:
             told.count += 1
-            told.last = _now()
+            told.last = micro_time()
             self._told.move_to_end(key)
         self._unwritten[key] = told
         self._more.set()
@@ -187,7 +187,7 @@ class Events:
     def _event(self, regarding: Obj, *, type: EventType, reason: str, action: str, note: str) -> Obj:  # noqa: A002
         return {
             "metadata": {"name": _event_name(regarding), "namespace": regarding.get("namespace") or "default"},
-            "eventTime": _now(),
+            "eventTime": micro_time(),
             "reportingController": self._component,
             "reportingInstance": self._instance,
             "action": action,
@@ -207,10 +207,6 @@ def _reference(obj: Obj) -> Obj:
 
 def _event_name(regarding: Obj) -> str:
     return f"{str(regarding['name'])[:200].rstrip('.-')}.{time_ns():x}"
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def _shortened(message: str) -> str:

@@ -7,7 +7,6 @@ begins.
 """
 
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from math import ceil
 from random import uniform
 from time import monotonic
@@ -20,6 +19,7 @@ from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, Unreachable
 from gpustack_ctl.kube.objects import Obj
 from gpustack_ctl.kube.resources import LEASES
+from gpustack_ctl.kube.times import micro_time
 
 TRY_SECONDS = 5.0
 RELEASE_SECONDS = 3.0
@@ -160,7 +160,7 @@ class LeaderElection:
 
     async def _release(self) -> None:
         """Say that nobody holds the lease, if it is still ours to say: a claim cut short may have been heard."""
-        nobody = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _now()}
+        nobody = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": micro_time()}
         try:
             self._saw(lease := await self._kube.get(LEASES, self._name, self._namespace))
             if self._holder() == self._identity:
@@ -174,7 +174,7 @@ class LeaderElection:
         return {
             "holderIdentity": self._identity,
             "leaseDurationSeconds": ceil(self._lease_seconds),
-            "renewTime": _now(),
+            "renewTime": micro_time(),
         }
 
     def _saw(self, lease: Obj) -> None:
@@ -202,7 +202,3 @@ class LeaderElection:
         if self._trouble is not None:
             self._trouble = None
             self._log.info("the lease can be had again")
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
