@@ -154,9 +154,7 @@ def _held(secret: Obj) -> Certificates | None:
             authority=Pair(data["ca-signing.crt"], data["ca-signing.key"]),
             trusted=data["ca.crt"],
         )
-        pki.check(held.leaf)
-        pki.check(held.authority)
-        pki.names_of(held.leaf)
+        pki.check_all(held)
     except (KeyError, ValueError) as fault:
         log.warning("replacing a Secret that holds no certificates of ours", secret=SECRET_NAME, fault=str(fault))
         return None

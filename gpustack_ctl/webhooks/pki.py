@@ -120,14 +120,25 @@ def check(pair: Pair) -> None:
         raise CertificateError("the key is not the one that the certificate was made for")
 
 
+def check_all(certificates: Certificates) -> None:
+    """Raises CertificateError unless both pairs are pairs and there is somebody to trust."""
+    check(certificates.leaf)
+    check(certificates.authority)
+    _read(certificates.trusted)
+
+
 def expiry(certificate: bytes) -> datetime:
     return _read(certificate).not_valid_after_utc
 
 
 def names_of(pair: Pair) -> Names:
-    extension = _read(pair.certificate).extensions.get_extension_for_class(x509.SubjectAlternativeName)
-    addresses = extension.value.get_values_for_type(x509.IPAddress)
-    return frozenset(extension.value.get_values_for_type(x509.DNSName)) | {str(address) for address in addresses}
+    """The host names and addresses that the pair's certificate speaks for."""
+    try:
+        found = _read(pair.certificate).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return frozenset()
+    addresses = found.get_values_for_type(x509.IPAddress)
+    return frozenset(found.get_values_for_type(x509.DNSName)) | {str(address) for address in addresses}
 
 
 def _trusting(authority: Pair, trusted: bytes, now: datetime) -> bytes:

@@ -1,4 +1,5 @@
 import ssl
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -112,6 +113,18 @@ def test_a_pair_that_is_none_is_told_apart():
         pki.check(Pair(b"junk", one.leaf.key))
     with pytest.raises(CertificateError, match="not an unencrypted PEM private key"):
         pki.check(Pair(one.leaf.certificate, b"junk"))
+
+
+def test_what_was_tampered_with_in_part_is_told_apart():
+    whole = pki.first(NAMES, START)
+    pki.check_all(whole)
+    for broken in (
+        replace(whole, trusted=b"junk"),
+        replace(whole, authority=whole.leaf, leaf=Pair(whole.leaf.certificate, whole.authority.key)),
+        replace(whole, authority=Pair(whole.leaf.certificate, whole.authority.key)),
+    ):
+        with pytest.raises(CertificateError):
+            pki.check_all(broken)
 
 
 def test_lives_that_leave_no_time_to_rotate_are_refused():
