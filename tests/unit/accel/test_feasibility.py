@@ -198,9 +198,12 @@ class TestWithoutNode:
         assert isinstance(fit([demand(wants_whole(3), on=None)], nodes), Miss)
 
     def test_pods_of_different_size_are_spread_so_that_all_fit(self) -> None:
-        nodes = on(free_node(3, name="a"), free_node(4, name="b"))
+        # Packing in order puts the three on the first node, and then there is no room for the second two.
+        nodes = on(free_node(4, name="a"), free_node(3, name="b"))
         wanted = [demand(wants_whole(n), pods=p, on=None, role=str(n)) for n, p in ((3, 1), (2, 2))]
-        assert isinstance(fit(wanted, nodes), Plan)
+        found = fit(wanted, nodes)
+        assert isinstance(found, Plan)
+        assert [placed.node for placed in found.pods] == ["b", "a", "a"]
 
     def test_only_nodes_with_the_pinned_count_are_used(self) -> None:
         nodes = on(node(card(), name="a", counts={A10G: 1}), node(card(1), card(2), name="b", counts={A10G: 2}))

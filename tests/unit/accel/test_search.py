@@ -8,7 +8,17 @@ from hypothesis import strategies as st
 
 from gpustack_ctl.accel.search import Budget, Exhausted, pack
 from gpustack_ctl.accel.units import PERCENT_UNITS
-from tests.unit.accel.builders import MIG, a_partition, a_slice, card, held, mig_card, wants_partition, wants_slice
+from tests.unit.accel.builders import (
+    MIG,
+    a_partition,
+    a_slice,
+    card,
+    held,
+    mig_card,
+    wants_partition,
+    wants_slice,
+    wants_whole,
+)
 
 NAMES = [profile.name for profile in MIG]
 
@@ -99,6 +109,13 @@ def test_a_claim_of_several_slices_gets_distinct_cards() -> None:
     assert packed is not None
     assert [len({choice.card.id for choice in choices}) for choices in packed] == [2, 2, 2]
     assert pack(states[:1], [wants_slice(10, cards=2)], Budget(1000)) is None
+
+
+def test_a_whole_card_takes_the_card_that_slices_need_least() -> None:
+    states = [held(card(0, slots=3)), held(card(1, slots=1))]
+    packed = pack(states, [wants_whole(), *(wants_slice(10) for _ in range(3))], Budget(1000))
+    assert packed is not None
+    assert packed[0][0].card.id == "GPU-1"
 
 
 def test_a_search_past_its_bound_gives_no_answer() -> None:

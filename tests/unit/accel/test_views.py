@@ -55,6 +55,11 @@ def test_a_partitioned_card_is_in_no_other_view() -> None:
     assert views([held(mig_card())]).printed == "0/0 0/0 0/0 1/7"
 
 
+def test_one_last_instance_is_still_one_request() -> None:
+    last = held(mig_card(), a_partition("4g.40gb", 0), *(a_partition("1g.10gb", start) for start in (4, 5)))
+    assert views([last]).printed == "0/0 0/0 0/0 1/1"
+
+
 def test_a_full_profile_is_listed_at_zero() -> None:
     pool = views([held(mig_card(), a_partition("3g.40gb", 4), a_partition("3g.40gb", 0))])
     assert set(pool.remaining_profiles.values()) == {0}
