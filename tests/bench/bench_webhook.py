@@ -66,7 +66,7 @@ async def bench_webhook(control_plane: LocalCluster, measured: Callable[..., Non
         await kube.delete(NAMESPACES, NAMESPACE)
     server, webhook = (difference(*pair) for pair in zip(before, after, strict=True))
 
-    measured("reviews a second, asked", 2 * paced, unit="1/s")
+    measured(f"reviews a second, of {REVIEWS_A_SECOND} asked", 2 * paced, unit="1/s")
     buckets = reviews(webhook, "pods.mutation", "pods.validation")
     measured("review, server time, p50", quantile(buckets, 0.5) * 1000, unit="ms", goal=1)
     measured("review, server time, p99", quantile(buckets, 0.99) * 1000, unit="ms", goal=5)
