@@ -113,6 +113,8 @@ def _read(marker: Path) -> dict[str, Any]:
         content: dict[str, Any] = orjson.loads(marker.read_bytes())
     except FileNotFoundError:
         return {}
+    except (OSError, orjson.JSONDecodeError) as error:
+        raise PartitionError(f"{marker} cannot be read: {error}") from error
     return content
 
 
