@@ -6,6 +6,7 @@ all the requests that met the refusal, and a plugin that hands out certificates 
 """
 
 import os
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -115,11 +116,18 @@ class _Session:
 
 
 def _proxy_of_environment(server: str) -> str | None:
-    """``HTTPS_PROXY`` and its kin, unless ``NO_PROXY`` names the server."""
+    """``HTTPS_PROXY`` and its kin, unless ``NO_PROXY`` names the server or it is on this machine, as for kubectl."""
     url = urlsplit(server)
-    if not url.hostname or proxy_bypass(url.netloc):
+    if not url.hostname or _is_loopback(url.hostname) or proxy_bypass(url.netloc):
         return None
     return getproxies().get(url.scheme)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _find(kubeconfig: str | None, context: str | None) -> str | None:

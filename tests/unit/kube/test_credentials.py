@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from gpustack_ctl.kube.client import Kube
+from gpustack_ctl.kube.credentials import Credentials
 from gpustack_ctl.kube.errors import BadKubeconfig
 
 PLAIN = {
@@ -94,6 +95,32 @@ async def test_a_missing_file_is_named(nowhere: Path, monkeypatch: pytest.Monkey
 async def test_no_configuration_at_all_says_where_it_was_looked_for() -> None:
     with pytest.raises(BadKubeconfig, match=r"--kubeconfig.*KUBECONFIG.*\.kube/config.*not a Pod"):
         await server()
+
+
+@pytest.mark.parametrize(
+    ("server", "exempt", "proxy"),
+    [
+        ("https://cluster.example:6443", "", "http://proxy.example:3128"),
+        ("https://cluster.example:6443", "other.example,cluster.example", None),
+        ("https://127.0.0.1:6443", "", None),
+        ("https://[::1]:6443", "", None),
+        ("https://localhost:6443", "", None),
+        ("http://cluster.example", "", None),
+    ],
+)
+async def test_the_environments_proxy_is_used_where_kubectl_would_use_it(
+    nowhere: Path, monkeypatch: pytest.MonkeyPatch, server: str, exempt: str, proxy: str | None
+) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
+    monkeypatch.setenv("NO_PROXY", exempt)
+    elsewhere = PLAIN | {"clusters": [{"name": "one", "cluster": {"server": server}}]}
+    credentials = await Credentials.load(kubeconfig=written(nowhere / "named", elsewhere))
+    try:
+        assert credentials.options.get("proxy") == proxy
+    finally:
+        await credentials.close()
 
 
 async def test_the_generated_models_are_never_loaded() -> None:
