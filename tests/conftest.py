@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gpustack_ctl.accel.families import manufacturers, transformations
+from gpustack_ctl.accel.families import manufacturers
+from gpustack_ctl.accel.kueue_config import kueue_configuration
 from gpustack_ctl.localcluster import ClusterSpec, LocalCluster, local_cluster
 from gpustack_ctl.localcluster.api import connect
 
@@ -25,7 +26,7 @@ async def control_plane() -> AsyncIterator[LocalCluster]:
     spec = ClusterSpec(
         directory=directory,
         kubelet=False,
-        kueue={"resources": {"transformations": transformations(manufacturers())}},
+        kueue=kueue_configuration(manufacturers()),
         audit=True,
         die_with_parent=True,
     )

@@ -15,6 +15,8 @@ from typing import Any
 import aiohttp
 import orjson
 
+from gpustack_ctl.localcluster.errors import LocalClusterError
+
 Obj = dict[str, Any]
 
 _CONTEXT = "gpustack-local"
@@ -26,11 +28,11 @@ _PATCHES = {
 }
 
 
-class ApiStatusError(Exception):
+class ApiStatusError(LocalClusterError):
     """The API server answered, and not with success."""
 
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(f"{status}: {message}")
+    def __init__(self, status: int, request: str, answer: str) -> None:
+        super().__init__(f"{request} was answered with {status}: {answer}")
         self.status = status
 
 
@@ -54,7 +56,7 @@ class Api:
         async with answer:
             data = await answer.read()
             if answer.status >= 400:
-                raise ApiStatusError(answer.status, data.decode(errors="replace"))
+                raise ApiStatusError(answer.status, f"{method} {path}", data.decode(errors="replace"))
             return orjson.loads(data) if answer.content_type == "application/json" else data.decode(errors="replace")
 
     async def get(self, path: str) -> Any:
@@ -86,7 +88,7 @@ class Api:
         timeout = aiohttp.ClientTimeout(total=None)
         async with self.session.get(url, ssl=self.tls, timeout=timeout) as answer:
             if answer.status >= 400:
-                raise ApiStatusError(answer.status, await answer.text())
+                raise ApiStatusError(answer.status, f"WATCH {path}", await answer.text())
             buffered = b""
             async for chunk in answer.content.iter_any():
                 *lines, buffered = (buffered + chunk).split(b"\n")

@@ -1,9 +1,9 @@
-"""A real cluster as local processes: etcd, Kubernetes' programs and Kueue, bound to 127.0.0.1.
+"""A real cluster as local processes: while a block runs (`local_cluster`), or until it is ended (`up`, `down`).
 
-Everything that can start together does: the control plane and a node's containerd meet only at the kubelet.
+Everything that can start together does: the control plane and a node's containerd meet only at the kubelet. Whatever
+goes wrong on the way, nothing is left behind but logs.
 """
 
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -11,23 +11,16 @@ from pathlib import Path
 
 import anyio
 
-from gpustack_ctl.localcluster import kueue, programs
-from gpustack_ctl.localcluster.api import Api, Obj, connect, write_kubeconfig
 from gpustack_ctl.localcluster.assets import Assets, find_assets
+from gpustack_ctl.localcluster.controlplane import ControlPlane
 from gpustack_ctl.localcluster.errors import LocalClusterError, first_error
-from gpustack_ctl.localcluster.fakenodes import fake_name
-from gpustack_ctl.localcluster.health import ADMIN, Health
+from gpustack_ctl.localcluster.health import Health
 from gpustack_ctl.localcluster.node import LocalNode
-from gpustack_ctl.localcluster.pki import Authority
-from gpustack_ctl.localcluster.polling import until
-from gpustack_ctl.localcluster.programs import Ports
 from gpustack_ctl.localcluster.progress import Progress, Terminal
 from gpustack_ctl.localcluster.requirements import check_kubelet, check_platform
-from gpustack_ctl.localcluster.run import Program, Run, exclusive
+from gpustack_ctl.localcluster.run import Run, exclusive
 from gpustack_ctl.localcluster.spec import ClusterSpec, ClusterStatus, ProgramStatus
-
-_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-_REGISTRATION = "/apis/admissionregistration.k8s.io/v1"
+from gpustack_ctl.localcluster.users import issue_kubeconfig
 
 
 class LocalCluster:
@@ -58,7 +51,7 @@ class LocalCluster:
 
     def kubeconfig_for(self, user: str, *, groups: tuple[str, ...] = ()) -> Path:
         """A kubeconfig for another user, who may do what RBAC gives the name and the groups. Any time, no restart."""
-        return _kubeconfig(self._run, user, groups=groups)
+        return issue_kubeconfig(self._run, user, groups=groups)
 
     async def kill(self, program: str) -> None:
         """SIGKILL one program and wait until it is gone: "etcd", "kube-apiserver", "kube-controller-manager",
@@ -121,16 +114,6 @@ async def up(spec: ClusterSpec, *, progress: Progress | None = None) -> ClusterS
     return await status(spec.directory)
 
 
-def _check_same(run: Run, spec: ClusterSpec) -> None:
-    """What runs must be what is asked for: a kubelet is not added behind a person's back."""
-    wanted = {f"kubelet@{spec.node_name}": spec.kubelet, "fake-nodes": spec.fake_nodes > 0}
-    if missing := [name for name, asked in wanted.items() if asked and name not in run.programs]:
-        raise LocalClusterError(
-            f"a cluster without {' and '.join(missing)} is up in {run.directory}",
-            "End it first (`gpustack-ctl local down`), or choose another directory with --dir.",
-        )
-
-
 async def down(directory: Path) -> bool:
     """End a run and remove all of it but its logs; False when there was none."""
     if Run.load(directory) is None:
@@ -145,13 +128,25 @@ async def status(directory: Path) -> ClusterStatus:
     return ClusterStatus(False, directory, None, ()) if run is None else await _status(run)
 
 
+def _check_same(run: Run, spec: ClusterSpec) -> None:
+    """What runs must be what is asked for: a kubelet is not added behind a person's back."""
+    wanted = {f"kubelet@{spec.node_name}": spec.kubelet, "fake-nodes": spec.fake_nodes > 0}
+    if missing := [name for name, asked in wanted.items() if asked and name not in run.programs]:
+        raise LocalClusterError(
+            f"a cluster without {' and '.join(missing)} is up in {run.directory}",
+            "End it first (`gpustack-ctl local down`), or choose another directory with --dir.",
+        )
+
+
 async def _status(run: Run) -> ClusterStatus:
     async with Health(run.authority) as health:
         programs = [
             ProgramStatus(name, pid.number, pid.alive and await health.answers(run.programs[name].probe), run.log(name))
             for name, pid in run.pids.items()
         ]
-    return ClusterStatus(all(p.ready for p in programs), run.directory, run.kubeconfig, tuple(programs))
+    return ClusterStatus(
+        run.complete and all(p.ready for p in programs), run.directory, run.kubeconfig, tuple(programs)
+    )
 
 
 async def _clear(directory: Path) -> bool:
@@ -168,118 +163,20 @@ async def _bring_up(spec: ClusterSpec, progress: Progress) -> LocalCluster:
     if spec.kubelet:
         check_kubelet()
     assets = await find_assets(progress)
-    run = Run(spec.directory, die_with_parent=spec.die_with_parent)
+    run = Run(spec.directory, flags=spec.flags, die_with_parent=spec.die_with_parent)
     cluster = LocalCluster(spec, run, assets)
-    api_ready = anyio.Event()
+    control_plane = ControlPlane(spec, run, assets)
     try:
-        ports = _prepare(run)
+        control_plane.prepare()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_control_plane, spec, run, assets, ports, api_ready)
+            tasks.start_soon(control_plane.start)
             if spec.kubelet:
-                tasks.start_soon(partial(cluster.add_node, spec.node_name, after=api_ready))
+                tasks.start_soon(partial(cluster.add_node, spec.node_name, after=control_plane.api_ready))
+        run.complete = True
+        run.save()
     except BaseException as error:
         await cluster.down()
         if (first := first_error(error)) is not None:
             raise first from first.__cause__
         raise
     return cluster
-
-
-def _prepare(run: Run) -> Ports:
-    """What is only files: the authority, the admin, and the ports that both will name."""
-    ports = Ports.free()
-    run.server = f"https://127.0.0.1:{ports.api}"
-    Authority.create(run.directory / "pki")
-    _kubeconfig(run, ADMIN, groups=("system:masters",), path=run.kubeconfig)
-    return ports
-
-
-async def _control_plane(spec: ClusterSpec, run: Run, assets: Assets, ports: Ports, api_ready: anyio.Event) -> None:
-    await run.start(_flagged(spec, programs.etcd(run, assets, ports)))
-    await run.start(_flagged(spec, programs.api_server(run, assets, ports, audit=spec.audit)))
-    api_ready.set()
-    controller_manager = _kubeconfig(
-        run, "system:kube-controller-manager", groups=("system:masters",), file_name="kube-controller-manager"
-    )
-    scheduler = _kubeconfig(run, "system:kube-scheduler", file_name="kube-scheduler")
-    async with anyio.create_task_group() as tasks:
-        started = programs.controller_manager(run, assets, ports, controller_manager)
-        tasks.start_soon(run.start, _flagged(spec, started))
-        tasks.start_soon(run.start, _flagged(spec, programs.scheduler(run, assets, ports, scheduler)))
-        tasks.start_soon(_kueue, spec, run, assets, ports)
-        if spec.fake_nodes:
-            tasks.start_soon(_fake_nodes, spec, run)
-
-
-async def _fake_nodes(spec: ClusterSpec, run: Run) -> None:
-    """A program of its own: the nodes must live as long as the cluster, which may outlive us."""
-    module = ("-m", "gpustack_ctl.localcluster.fakenodes", str(run.kubeconfig), str(spec.fake_nodes))
-    last = f"{run.server}/api/v1/nodes/{fake_name(spec.fake_nodes - 1)}"
-    await run.start(Program("fake-nodes", (sys.executable, *module), last))
-
-
-async def _kueue(spec: ClusterSpec, run: Run, assets: Assets, ports: Ports) -> None:
-    """Kueue starts only once its definitions are established, and is to be asked as a webhook only once it serves."""
-    config = kueue.configuration(
-        spec.kueue,
-        webhook_port=ports.kueue_webhook,
-        health_port=ports.kueue_health,
-        metrics_port=ports.kueue_metrics,
-        certificates=kueue.issue_certificates(run),
-    )
-    webhooks = kueue.webhooks(
-        assets.manifests,
-        frameworks=config["integrations"]["frameworks"],
-        webhook_port=ports.kueue_webhook,
-        authority=run.authority.certificate,
-    )
-    kubeconfig = _kubeconfig(run, "kueue", groups=("system:masters",))
-    async with connect(run.kubeconfig) as api:
-        await api.create("/api/v1/namespaces", {"metadata": {"name": kueue.NAMESPACE}})
-        await _establish(api, kueue.definitions(assets.manifests))
-        await run.start(_flagged(spec, kueue.program(run, assets, config=config, kubeconfig=kubeconfig)))
-        for configuration in webhooks:
-            await api.create(f"{_REGISTRATION}/{configuration['kind'].lower()}s", configuration)
-
-
-async def _establish(api: Api, definitions: list[Obj]) -> None:
-    async with anyio.create_task_group() as tasks:
-        for definition in definitions:
-            tasks.start_soon(api.create, _CRDS, definition)
-    wanted = {definition["metadata"]["name"] for definition in definitions}
-
-    async def established() -> bool:
-        return not wanted - _established(await api.get(_CRDS))
-
-    if not await until(established, seconds=30):
-        raise LocalClusterError("Kueue's CustomResourceDefinitions are not established after 30 s")
-
-
-def _established(definitions: Obj) -> set[str]:
-    return {
-        item["metadata"]["name"]
-        for item in definitions["items"]
-        for condition in item.get("status", {}).get("conditions") or ()
-        if condition["type"] == "Established" and condition["status"] == "True"
-    }
-
-
-def _flagged(spec: ClusterSpec, program: Program) -> Program:
-    return Program(program.name, (*program.argv, *spec.flags.get(program.name, ())), program.probe, program.env)
-
-
-def _kubeconfig(
-    run: Run, user: str, *, groups: tuple[str, ...] = (), file_name: str | None = None, path: Path | None = None
-) -> Path:
-    file_name = file_name or user.replace(":", "-").replace("/", "-")
-    path = path or run.directory / "users" / f"{file_name}.kubeconfig"
-    pair = run.authority.issue(user, groups=groups, file_name=file_name)
-    write_kubeconfig(
-        path,
-        server=run.server,
-        authority=run.authority.certificate,
-        certificate=pair.certificate,
-        key=pair.key,
-        user=user,
-    )
-    return path

@@ -16,6 +16,7 @@ import yaml
 from gpustack_ctl.localcluster.api import Obj
 from gpustack_ctl.localcluster.assets import Assets
 from gpustack_ctl.localcluster.run import Program, Run
+from gpustack_ctl.localcluster.users import EVERYTHING, issue_kubeconfig
 
 NAMESPACE = "kueue-system"
 
@@ -53,7 +54,7 @@ def configuration(
     return _merged(_merged(needed, wanted), fixed)
 
 
-def program(run: Run, assets: Assets, *, config: Obj, kubeconfig: Path) -> Program:
+def program(run: Run, assets: Assets, config: Obj) -> Program:
     """Kueue, in a mount namespace of its own.
 
     It reads the certificate of its metrics from /etc/kueue and from nowhere else, so this process alone sees another
@@ -69,6 +70,7 @@ def program(run: Run, assets: Assets, *, config: Obj, kubeconfig: Path) -> Progr
     tether = ("setpriv", "--pdeathsig", "KILL", "--") if run.die_with_parent else ()
     argv = (*unshare, "--", "sh", "-c", script, str(etc), *tether, assets.program("kueue"), f"--config={file}")
     probe = f"http://{config['health']['healthProbeBindAddress']}/readyz"
+    kubeconfig = issue_kubeconfig(run, "kueue", groups=EVERYTHING)
     return Program("kueue", argv, probe, {"KUBECONFIG": str(kubeconfig)})
 
 

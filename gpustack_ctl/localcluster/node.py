@@ -15,13 +15,14 @@ import anyio
 import orjson
 
 from gpustack_ctl.localcluster import images, mountpoints
-from gpustack_ctl.localcluster.api import Api, Obj, connect, write_kubeconfig
+from gpustack_ctl.localcluster.api import Api, Obj, connect
 from gpustack_ctl.localcluster.assets import Assets
 from gpustack_ctl.localcluster.errors import LocalClusterError
 from gpustack_ctl.localcluster.polling import until
 from gpustack_ctl.localcluster.processes import free_ports, tail
 from gpustack_ctl.localcluster.requirements import CNI
 from gpustack_ctl.localcluster.run import NODE_PREFIX, Program, Run
+from gpustack_ctl.localcluster.users import issue_kubeconfig
 
 _KUBELET_DIR = Path("/var/lib/kubelet")
 _HIDDEN = (Path("/run/containerd"), Path("/run/netns"), Path("/var/lib/cni"), Path("/var/log/containers"))
@@ -60,17 +61,8 @@ class LocalNode:
 
     async def join(self) -> None:
         """The kubelet; returns once the Node is Ready."""
-        run, user = self._run, f"system:node:{self.name}"
-        pair = run.authority.issue(user, groups=["system:nodes"], file_name=f"node-{self.name}")
-        kubeconfig = self._directory / "kubeconfig"
-        write_kubeconfig(
-            kubeconfig,
-            server=run.server,
-            authority=run.authority.certificate,
-            certificate=pair.certificate,
-            key=pair.key,
-            user=user,
-        )
+        run = self._run
+        kubeconfig = issue_kubeconfig(run, f"system:node:{self.name}", groups=("system:nodes",), name=self._user)
         async with connect(run.kubeconfig) as api:
             await self._introduce(api)
             await run.start(self._kubelet(kubeconfig))
@@ -107,7 +99,7 @@ class LocalNode:
 
     def _kubelet(self, kubeconfig: Path) -> Program:
         port, health_port = free_ports(2)
-        serving = self._run.authority.pair(f"node-{self.name}")
+        serving = self._run.authority.pair(self._user)
         config = self._directory / "kubelet.json"
         config.write_bytes(
             orjson.dumps(
@@ -136,6 +128,10 @@ class LocalNode:
         )
         argv = self._inside(self._assets.program("kubelet"), *flags)
         return Program(f"kubelet@{self.name}", argv, f"http://127.0.0.1:{health_port}/healthz", forks=True)
+
+    @property
+    def _user(self) -> str:
+        return f"{NODE_PREFIX}{self.name}"
 
     @property
     def _socket(self) -> str:

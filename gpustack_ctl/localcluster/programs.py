@@ -4,13 +4,13 @@ Leader election is off everywhere, for there is nobody to elect against and a re
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import orjson
 
 from gpustack_ctl.localcluster.assets import Assets
 from gpustack_ctl.localcluster.processes import free_ports
 from gpustack_ctl.localcluster.run import Program, Run
+from gpustack_ctl.localcluster.users import EVERYTHING, issue_kubeconfig
 
 _LOOPBACK = "--bind-address=127.0.0.1"
 
@@ -77,10 +77,10 @@ def api_server(run: Run, assets: Assets, ports: Ports, *, audit: bool) -> Progra
     return Program("kube-apiserver", argv, f"https://127.0.0.1:{ports.api}/readyz")
 
 
-def controller_manager(run: Run, assets: Assets, ports: Ports, kubeconfig: Path) -> Program:
+def controller_manager(run: Run, assets: Assets, ports: Ports) -> Program:
     pki = run.authority
     flags = (
-        *_served(run, "kube-controller-manager", ports.controller_manager, kubeconfig),
+        *_served(run, "kube-controller-manager", ports.controller_manager, groups=EVERYTHING),
         f"--service-account-private-key-file={pki.directory / 'service-accounts.key'}",
         f"--root-ca-file={pki.certificate}",
         "--use-service-account-credentials=false",  # an account for each controller costs seconds at every start
@@ -89,13 +89,15 @@ def controller_manager(run: Run, assets: Assets, ports: Ports, kubeconfig: Path)
     return Program("kube-controller-manager", argv, f"https://127.0.0.1:{ports.controller_manager}/healthz")
 
 
-def scheduler(run: Run, assets: Assets, ports: Ports, kubeconfig: Path) -> Program:
-    flags = _served(run, "kube-scheduler", ports.scheduler, kubeconfig)
+def scheduler(run: Run, assets: Assets, ports: Ports) -> Program:
+    flags = _served(run, "kube-scheduler", ports.scheduler)
     argv = (assets.program("kube-scheduler"), *flags)
     return Program("kube-scheduler", argv, f"https://127.0.0.1:{ports.scheduler}/readyz")
 
 
-def _served(run: Run, name: str, port: int, kubeconfig: Path) -> tuple[str, ...]:
+def _served(run: Run, name: str, port: int, *, groups: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Flags of a program that is a client of the API server and answers probes of its own."""
+    kubeconfig = issue_kubeconfig(run, f"system:{name}", groups=groups, name=name)
     pair = run.authority.pair(name)
     return (
         f"--kubeconfig={kubeconfig}",

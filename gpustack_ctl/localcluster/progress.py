@@ -45,7 +45,7 @@ class Terminal:
         self._console = console or Console(stderr=True, highlight=False)
 
     def say(self, message: str) -> None:
-        self._console.print(message, markup=False)
+        self._console.print(message, markup=False, soft_wrap=True)
 
     def counting(self, what: str) -> AbstractContextManager[Advance]:
         return self._bar(what) if self._console.is_terminal else self._lines(what)

@@ -49,10 +49,14 @@ class Run:
     directory: Path
     server: str = ""
     die_with_parent: bool = False
+    flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Further flags for a program, by its name without its node."""
     programs: dict[str, Program] = field(default_factory=dict)
     pids: dict[str, Pid] = field(default_factory=dict)
     leftovers: list[str] = field(default_factory=list)
     """Directories outside the run that go with it, deepest first, if they are empty."""
+    complete: bool = False
+    """Whether everything that was to start has been ready: an `up` may have been killed on its way."""
 
     @property
     def kubeconfig(self) -> Path:
@@ -62,16 +66,21 @@ class Run:
     def authority(self) -> Authority:
         return Authority(self.directory / "pki")
 
+    @property
+    def logs(self) -> Path:
+        return self.directory / "logs"
+
     def log(self, program: str) -> Path:
-        return self.directory / "logs" / f"{program}.log"
+        return self.logs / f"{program}.log"
 
     @property
     def whole(self) -> bool:
-        return bool(self.pids) and all(pid.alive for pid in self.pids.values())
+        return self.complete and all(pid.alive for pid in self.pids.values())
 
     async def start(self, program: Program, *, seconds: float = 60) -> None:
         """Start a program and return once it is ready."""
-        argv = (*_DIES_WITH_PARENT, *program.argv) if self.die_with_parent else program.argv
+        tether = _DIES_WITH_PARENT if self.die_with_parent else ()
+        argv = (*tether, *program.argv, *self.flags.get(program.name.partition("@")[0], ()))
         pid = spawn(argv, log=self.log(program.name), env=program.env)
         self._record(program, pid)
         if program.forks:
@@ -129,6 +138,7 @@ class Run:
             "server": self.server,
             "die_with_parent": self.die_with_parent,
             "leftovers": self.leftovers,
+            "complete": self.complete,
             "programs": [
                 {
                     "name": program.name,
@@ -159,6 +169,7 @@ class Run:
             server=record["server"],
             die_with_parent=record["die_with_parent"],
             leftovers=record["leftovers"],
+            complete=record["complete"],
             programs={
                 p["name"]: Program(p["name"], tuple(p["argv"]), p["probe"], p["env"], p["forks"]) for p in programs
             },

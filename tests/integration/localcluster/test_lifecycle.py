@@ -160,6 +160,18 @@ async def test_ctrl_c_while_coming_up_leaves_nothing(directory: Path, started: s
     assert listed(directory) == ["lock", "logs"]
 
 
+async def test_an_up_that_was_killed_on_its_way_is_cleared_by_the_next(directory: Path) -> None:
+    with python("up", directory) as process:
+        await recorded(directory, "kube-apiserver")
+        process.kill()
+        await anyio.to_thread.run_sync(process.wait)
+    assert not (await status(directory)).up
+    found = await up(ClusterSpec(directory=directory, kubelet=False))
+    assert {program.name for program in found.programs if program.ready} == PROGRAMS
+    await down(directory)
+    assert processes_of(directory) == []
+
+
 async def test_programs_die_with_a_parent_that_is_killed(directory: Path) -> None:
     with python("stay", directory, die_with_parent=True) as process:
         await recorded(directory, "kueue")
