@@ -22,7 +22,7 @@ from gpustack_ctl.accel.requests import ContainerDemand, PodDemand
 from gpustack_ctl.accel.search import Budget, Exhausted, pack
 from gpustack_ctl.accel.spreading import spread
 
-SEARCH_BOUND = 20_000
+SEARCH_BOUND = 50_000
 """Search nodes after which the exact search gives up and the Workload is held."""
 
 UNREADABLE_COUNT = -1

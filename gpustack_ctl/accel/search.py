@@ -20,6 +20,7 @@ its bound, which says nothing about whether a placement exists.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -32,6 +33,7 @@ from gpustack_ctl.accel.families import Family, Mode
 from gpustack_ctl.accel.geometry import Placement
 from gpustack_ctl.accel.placement import Choice
 from gpustack_ctl.accel.requests import ContainerDemand
+from gpustack_ctl.accel.units import M
 
 
 class Exhausted(Exception):  # noqa: N818 - it ends a search, it is not a fault
@@ -181,7 +183,8 @@ def _pack_slices(
     needed = tuple(len(sizes[size]) * size[1] for size in ordered)
     claimants = tuple(len(sizes[size]) for size in ordered)
     cards = sorted(states, key=lambda state: state.remaining)
-    covered = cover(needed, units, [_SliceBin(state, units, claimants) for state in cards], budget)
+    sums = _sums(units, claimants)
+    covered = cover(needed, units, [_SliceBin(state, units, claimants, sums) for state in cards], budget)
     if covered is None:
         return False
     for kind, size in enumerate(ordered):
@@ -193,6 +196,23 @@ def _pack_slices(
     return True
 
 
+def _sums(units: Vector, claimants: Vector) -> list[int]:
+    """Every sum up to a whole card that one part of each claimant can make; empty when there are too many to tell."""
+    sums = {0}
+    for size, count in zip(units, claimants, strict=True):
+        for _ in range(min(count, M // max(size, 1))):
+            more = {total + size for total in sums if total + size <= M}
+            if more <= sums:
+                break
+            sums |= more
+            if len(sums) > _MANY_SUMS:
+                return []
+    return sorted(sums)
+
+
+_MANY_SUMS = 2_000
+
+
 @dataclass(frozen=True, slots=True)
 class _SliceBin:
     """A card that takes slices: by units, by slots, and one part of each claimant."""
@@ -200,17 +220,20 @@ class _SliceBin:
     state: CardState
     units: Vector
     claimants: Vector
+    sums: Sequence[int]
 
     @property
     def weight(self) -> int:
-        return self.state.remaining
+        """What slices of these sizes can fill of it, which is often less than it has."""
+        fit = bisect_right(self.sums, self.state.remaining)
+        return self.sums[fit - 1] if self.sums else self.state.remaining
 
     @property
     def most(self) -> Vector:
         return tuple(min(self.state.slots_free, self.state.remaining // max(size, 1)) for size in self.units)
 
     def patterns(self, left: Vector, budget: Budget) -> Iterator[Vector]:
-        """Those with many large slices first."""
+        """Those that fill the card best come first, and among them those with large slices."""
         units, most = self.units, tuple(map(min, left, self.claimants))
         pattern = [0] * len(units)
 
@@ -227,7 +250,8 @@ class _SliceBin:
                 yield from fill(kind + 1, room - count * units[kind], slots - count)
             pattern[kind] = 0
 
-        return fill(0, self.state.remaining, self.state.slots_free)
+        found = fill(0, self.state.remaining, self.state.slots_free)
+        return iter(sorted(found, key=lambda pattern: -sum(map(mul, pattern, units))))
 
 
 def _pack_partitions(
