@@ -59,11 +59,20 @@ def bench_fit_searched() -> tuple[list[Demand], dict[str, NodeCards]]:
     return [demand(wants_slice(size), pods=4, role=f"{size}-{at}") for at, size in enumerate(sizes)], {"node-1": node}
 
 
-def bench_fit_hopeless() -> tuple[list[Demand], dict[str, NodeCards]]:
-    """A verdict that takes a proof: sixteen cards with room enough in sum, and no way to divide it."""
+def bench_fit_tight() -> tuple[list[Demand], dict[str, NodeCards]]:
+    """A verdict that takes a long search: sixteen cards to be nearly filled by slices of eight sizes."""
     states = tuple(held(card(index), a_slice(index % 7 + 1)) for index in range(16))
     sizes = (51, 49, 34, 33, 32, 28, 27, 26)
     demands = [demand(wants_slice(size), pods=5, role=str(size)) for size in sizes]
+    return demands, {"node-1": NodeCards("node-1", states)}
+
+
+def bench_fit_hopeless() -> tuple[list[Demand], dict[str, NodeCards]]:
+    """A verdict that takes a proof: room enough in sum, and no way to divide it."""
+    partly = (held(card(index), a_slice(used)) for index, used in enumerate((50, 45, 15)))
+    states = (*partly, *(state_of(card(index)) for index in range(3, 16)))
+    wanted = ((50, 4), (45, 9), (40, 10), (30, 15))
+    demands = [demand(wants_slice(size), pods=pods, role=str(size)) for size, pods in wanted]
     return demands, {"node-1": NodeCards("node-1", states)}
 
 
@@ -89,6 +98,7 @@ __all__ = [
     "bench_fit_hopeless",
     "bench_fit_searched",
     "bench_fit_several",
+    "bench_fit_tight",
     "bench_inflight",
     "bench_rebuild",
     "bench_views",
