@@ -1,13 +1,16 @@
 """An informer's copy stays true to the real API server over a line that is anything but good."""
 
+import random
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import anyio
 import pytest
 from structlog.testing import capture_logs
 
 from gpustack_ctl.kube.client import Kube
+from gpustack_ctl.kube.errors import ApiError, Unreachable
 from gpustack_ctl.kube.informer import Informer, Informers
 from gpustack_ctl.kube.objects import Obj, key_of, labels_of, name_of, version_of
 from gpustack_ctl.kube.resources import PODS, SECRETS, Resource
@@ -348,6 +351,47 @@ async def test_a_killed_server_comes_back_and_nothing_is_lost_and_each_turn_is_t
     assert caught_up < 12
     told = [log["event"] for log in logs if log["log_level"] != "debug"]
     assert told == ["the API server cannot be reached; retrying", "the API server is reached again"]
+
+
+async def test_through_all_of_it_at_once_the_tale_holds(
+    far: Kube, proxy: Proxy, kube: Kube, plane: Plane, namespace: str
+) -> None:
+    seed = time.time_ns()
+    chance = random.Random(seed)
+    informers = Informers(far, silence=2)
+    secrets = informers.of(SECRETS, namespace=namespace)
+    tale = Tale(secrets)
+    over = anyio.Event()
+
+    async def write() -> None:
+        while not over.is_set():
+            with suppress(Unreachable, ApiError):
+                await busy(kube, namespace, rounds=4)
+            await anyio.sleep(0.05)
+
+    async def spoil() -> None:
+        for turn in range(12):
+            if turn in (3, 8):
+                await plane.forget_the_past()
+            proxy.trickle = chance.random() < 0.3
+            proxy.politely = chance.random() < 0.5
+            proxy.cut_watch_after = chance.randrange(1, 4000)
+            if chance.random() < 0.4:
+                proxy.cut()
+            await anyio.sleep(chance.uniform(0.05, 0.5))
+        over.set()
+        proxy.trickle, proxy.cut_watch_after = False, None
+
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(informers.run)
+        await informers.wait_synced()
+        async with anyio.create_task_group() as both:
+            both.start_soon(write)
+            both.start_soon(spoil)
+        await settled(secrets, kube, namespace)
+        tasks.cancel_scope.cancel()
+    assert tale.mistakes == [], f"seed {seed}"
+    assert len(proxy.watches()) > 5
 
 
 async def test_a_forbidden_watch_is_told_once_and_begins_when_it_may(kube: Kube, plane: Plane, namespace: str) -> None:
