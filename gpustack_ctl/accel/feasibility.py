@@ -105,7 +105,9 @@ def fit(demands: Sequence[Demand], nodes: Mapping[str, NodeCards], *, bound: int
     try:
         exact = _exactly(pods, nodes, budget)
     except Exhausted:
-        return replace(_stuck_miss(packed, demands), bounded=True, searched=budget.spent)
+        near = _stuck_miss(packed, demands)
+        unproven = f"{near.message}; not every other placement was tried"
+        return replace(near, message=unproven, bounded=True, searched=budget.spent)
     if exact is None:
         return replace(_stuck_miss(packed, demands), searched=budget.spent)
     return Plan(exact, budget.spent)

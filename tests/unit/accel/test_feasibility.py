@@ -188,7 +188,9 @@ class TestMessages:
 
 class TestBound:
     def test_past_its_bound_the_search_holds_and_says_so(self) -> None:
-        assert miss(fit(TIGHT, on(free_node(2)), bound=1)).bounded
+        found = miss(fit(TIGHT, on(free_node(2)), bound=1))
+        assert found.bounded
+        assert found.message.endswith("; not every other placement was tried")
 
 
 class TestWithoutNode:
