@@ -18,6 +18,7 @@ from gpustack_ctl.agent.hardware import open_hardware
 from gpustack_ctl.agent.hint import Hinter
 from gpustack_ctl.agent.identify import Identifier
 from gpustack_ctl.agent.journal import Journal
+from gpustack_ctl.agent.ledger_faults import LedgerFaults
 from gpustack_ctl.agent.node_ledger import NodeLedger
 from gpustack_ctl.agent.node_lock import NodeLock
 from gpustack_ctl.agent.one_per_node import AgentRunningError, only_agent
@@ -67,9 +68,13 @@ async def run(
     nodes, devices = informers.of(NODES, field_selector=own), informers.of(DEVICES, field_selector=own)
     pods = informers.of(PODS, field_selector=f"spec.nodeName={config.node_name}")
 
-    with only_agent(config.state_dir), PodResources(config.kubelet_dir) as pod_resources:
+    with (
+        only_agent(config.state_dir, config.kubelet_dir / "device-plugins"),
+        PodResources(config.kubelet_dir) as pod_resources,
+    ):
         lock = NodeLock()
         events = Events(kube, FIELD_MANAGER)
+        node = {"apiVersion": NODES.api_version, "kind": NODES.kind, "metadata": {"name": config.node_name}}
         reservations = Reservations(Journal(config.state_dir / "journal"))
         ledger = NodeLedger(
             node_name=config.node_name,
@@ -92,7 +97,7 @@ async def run(
             partitions=hardware.partitions,
             responders=responders(table, switches=turned, state_dir=config.state_dir),
             events=events,
-            node={"apiVersion": "v1", "kind": "Node", "metadata": {"name": config.node_name}},
+            node=node,
             lock=lock,
             slice_gate=turned.sliced_allocate_gate,
         )
@@ -105,7 +110,8 @@ async def run(
 
         plugins = Plugins(ledger=ledger, table=table, serve=serve)
         records = PodRecords(pods=pods, reservations=reservations, kube=kube)
-        publication = Publication(ledger=ledger, nodes=nodes, devices=devices, kube=kube)
+        faults = LedgerFaults(pods=pods, events=events, node=node)
+        publication = Publication(ledger=ledger, nodes=nodes, devices=devices, kube=kube, faults=faults)
         reclaim = Reclaim(
             pods=pods,
             reservations=reservations,

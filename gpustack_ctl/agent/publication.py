@@ -10,13 +10,11 @@ from collections.abc import Iterable, Mapping
 from time import monotonic
 from typing import Any, ClassVar
 
-import structlog
-
 from gpustack_ctl.accel import labels
 from gpustack_ctl.accel.features import feature_labels
 from gpustack_ctl.accel.ledger import Ledger, status_of
-from gpustack_ctl.agent import metrics
 from gpustack_ctl.agent.cpu import Cpu, cpu_of
+from gpustack_ctl.agent.ledger_faults import LedgerFaults
 from gpustack_ctl.agent.node_ledger import NodeLedger
 from gpustack_ctl.kube.apply import subset_equal
 from gpustack_ctl.kube.client import Kube
@@ -24,8 +22,6 @@ from gpustack_ctl.kube.controller import DONE, Controller, Result, Wake, again, 
 from gpustack_ctl.kube.informer import Informer
 from gpustack_ctl.kube.objects import Obj, annotations_of, labels_of, uid_of
 from gpustack_ctl.kube.resources import DEVICES, NODES
-
-log = structlog.get_logger()
 
 FIELD_MANAGER = "gpustack-node-agent"
 
@@ -38,17 +34,19 @@ class Publication(Controller):
 
     name: ClassVar[str] = "node-publication"
 
-    def __init__(self, *, ledger: NodeLedger, nodes: Informer, devices: Informer, kube: Kube) -> None:
+    def __init__(
+        self, *, ledger: NodeLedger, nodes: Informer, devices: Informer, kube: Kube, faults: LedgerFaults
+    ) -> None:
         self._ledger = ledger
         self._nodes = nodes
         self._devices = devices
         self._kube = kube
+        self._faults = faults
         self._written = 0.0
-        self._told: object = None
         ledger.on_change(self._look_again)
 
     def wakes(self) -> Iterable[Wake]:
-        yield changes(self._nodes)
+        yield changes(self._nodes, when=_says_otherwise)
         yield changes(self._devices)
 
     async def reconcile(self, key: str) -> Result:
@@ -59,7 +57,7 @@ class Publication(Controller):
         if waited < _DEBOUNCE_SECONDS:
             return again(_DEBOUNCE_SECONDS - waited)
         ledger = self._ledger.current
-        self._report(ledger)
+        self._faults.look(ledger)
         await self._publish_devices(node, ledger)
         await self._publish_labels(node)
         return DONE
@@ -115,24 +113,17 @@ class Publication(Controller):
         if hasattr(self, "queue"):  # before `run` there is none, and nothing to catch up with either
             self.queue.add(self._ledger.node_name)
 
-    def _report(self, ledger: Ledger) -> None:
-        """Say once what is wrong with the account's sources."""
-        metrics.unreadable.set(len(ledger.unreadable))
-        trouble = (ledger.unreadable, ledger.overcharged, ledger.strays)
-        if trouble == self._told:
-            return
-        self._told = trouble
-        for unreadable in ledger.unreadable:
-            log.warning(
-                "allocation record not readable, every card it could name counts as held",
-                pod=str(unreadable.pod),
-                manufacturers=unreadable.manufacturers,
-                reason=unreadable.reason,
-            )
-        for card in ledger.overcharged:
-            log.warning("card charged beyond what it has", card=card.card, charged=card.charged, reason=card.reason)
-        for stray in ledger.strays:
-            log.warning("record names a card that is not here", pod=str(stray.pod), card=stray.card)
+
+def _says_otherwise(old: Obj | None, new: Obj | None) -> bool:
+    """Not the kubelet's heartbeat: only what is published depends on, or was published."""
+    return _said(old) != _said(new)
+
+
+def _said(node: Obj | None) -> object:
+    if node is None:
+        return None
+    capacity = (node.get("status") or {}).get("capacity") or {}
+    return uid_of(node), labels_of(node), annotations_of(node).get(labels.note("cpuDetail")), capacity.get("cpu")
 
 
 def _owner(node: Obj) -> Mapping[str, Any]:

@@ -30,9 +30,18 @@ def test_the_second_is_told_who_the_first_is(tmp_path):
         first.wait()
 
     with only_agent(tmp_path):
-        assert (tmp_path / "node-agent.lock").read_text() == f"{os.getpid()}\n"
+        assert (tmp_path / "gpustack-node-agent.lock").read_text() == f"{os.getpid()}\n"
 
 
-def test_agents_of_two_state_directories_do_not_meet(tmp_path):
-    with only_agent(tmp_path / "a"), only_agent(tmp_path / "b"):
+def test_a_state_of_its_own_does_not_help_on_one_kubelet(tmp_path):
+    with (
+        only_agent(tmp_path / "a", tmp_path / "kubelet"),
+        pytest.raises(AgentRunningError, match="kubelet"),
+        only_agent(tmp_path / "b", tmp_path / "kubelet"),
+    ):
+        pass
+
+
+def test_agents_of_two_nodes_do_not_meet(tmp_path):
+    with only_agent(tmp_path / "a", tmp_path / "kubelet-a"), only_agent(tmp_path / "b", tmp_path / "kubelet-b"):
         pass
