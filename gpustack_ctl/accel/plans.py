@@ -93,10 +93,11 @@ def _planned(card: Mapping[str, Any]) -> Planned:
 
 
 def _took(entry: PodPlan, record: Record) -> bool:
-    """Whether the record holds exactly the entry's cards, container by container."""
-    return all(
-        sorted(_key(planned) for planned in cards) == sorted(_held(held) for held in record.get(name, ()))
-        for name, cards in entry.items()
+    """Whether the record holds the entry's cards, as far as it is written: a Pod's containers come one by one."""
+    written = [name for name in entry if name in record]
+    return bool(written) and all(
+        sorted(_key(planned) for planned in entry[name]) == sorted(_held(held) for held in record[name])
+        for name in written
     )
 
 

@@ -92,6 +92,15 @@ def test_an_entry_that_a_sibling_has_taken_is_no_longer_open() -> None:
     assert planned_cards(left) == (Planned("GPU-0"), Planned("GPU-2"))
 
 
+def test_a_sibling_that_has_come_half_way_keeps_its_entry() -> None:
+    claims = (wants_whole(container="a"), wants_whole(container="b"))
+    cards = free_node(4)
+    first, second = parse_plan(planned(cards, demand(*claims, pods=2))["main"], "node-1")
+    chosen = choose(claims[0], cards, prefer=first["a"])
+    assert not isinstance(chosen, Refusal)
+    assert open_entries([first, second], [{"a": tuple(choice.entry() for choice in chosen)}]) == (second,)
+
+
 def test_a_sibling_on_other_cards_takes_no_entry() -> None:
     entries = parse_plan(planned(free_node(2), demand(wants_whole(), pods=2))["main"], "node-1")
     stray = choose(wants_whole(), free_node(9), prefer=[Planned("GPU-8")])
