@@ -6,10 +6,11 @@ may.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gpustack_ctl.accel import naming
 from gpustack_ctl.accel.families import Manufacturers, published_profile
 from gpustack_ctl.accel.units import MIB, QuantityError, quantity
 
@@ -57,6 +58,17 @@ def pool_of(instance_type: Mapping[str, Any], *, table: Manufacturers) -> Pool:
         profiles=_catalog(detail, table) if detail.get("manufacturer") else None,
         acceleratable=spec.get("acceleratable") is not False,
     )
+
+
+def fronting(instance_types: Iterable[Mapping[str, Any]], queue: str) -> Mapping[str, Any] | None:
+    """Of the InstanceTypes that are labelled with the entrance `queue`, the one to believe; None when there is none.
+
+    The label is an administrator's to write, too. Where several claim an entrance, it is the one that the entrance is
+    named after.
+    """
+    named = ((_mapping(found, "metadata").get("name", ""), found) for found in instance_types)
+    best = min(named, key=lambda pair: (naming.entrance_name(pair[0]) != queue, pair[0]), default=None)
+    return None if best is None else best[1]
 
 
 def _catalog(detail: Mapping[str, Any], table: Manufacturers) -> dict[str, int]:

@@ -7,8 +7,9 @@ behind it, and the API server's way of asking. `at` is where the template stands
 
 from dataclasses import dataclass
 
-from gpustack_ctl.accel import folds, rules
+from gpustack_ctl.accel import rules
 from gpustack_ctl.accel.families import Manufacturers
+from gpustack_ctl.accel.judgement import judge
 from gpustack_ctl.accel.labels import KUEUE_QUEUE_NAME, PLANNED
 from gpustack_ctl.kube.objects import Obj, labels_of
 from gpustack_ctl.webhooks.patch import Operation, difference, pointer
@@ -34,10 +35,10 @@ class Gate1:
             return Allowed()
         path, spec = _spec_path(at), template["spec"]
         pool = self.pools.behind(queue)
-        folded = folds.fold(spec, table=self.table, pool=pool, queue=queue, at=path).spec or spec
-        if errors := rules.validate(folded, table=self.table, pool=pool, queue=queue, at=path):
-            return Refused(errors)
-        patch = difference(spec, folded, _pointer(path))
+        judgement = judge(spec, table=self.table, pool=pool, queue=queue, at=path)
+        if judgement.errors:
+            return Refused(judgement.errors)
+        patch = difference(spec, judgement.spec, _pointer(path))
         return Allowed(patch if keep_plan else [*patch, *_without_plan(template, at)])
 
     def validate(self, question: Question, template: Obj, *, at: str = "") -> Verdict:

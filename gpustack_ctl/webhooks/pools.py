@@ -4,11 +4,11 @@ The look-up goes by the label that names a type's entrance and never by the Loca
 LocalQueue, and with it would choose the memory that his own share is measured against.
 """
 
-from gpustack_ctl.accel import labels, naming
+from gpustack_ctl.accel import labels
 from gpustack_ctl.accel.families import Manufacturers
-from gpustack_ctl.accel.pools import Pool, pool_of
+from gpustack_ctl.accel.pools import Pool, fronting, pool_of
 from gpustack_ctl.kube.informer import Informer, Informers
-from gpustack_ctl.kube.objects import Obj, labels_of, name_of
+from gpustack_ctl.kube.objects import Obj, labels_of
 from gpustack_ctl.kube.resources import INSTANCE_TYPES
 
 _BY_ENTRANCE = "entrance"
@@ -29,12 +29,8 @@ class Pools:
 
     def behind(self, queue: str) -> Pool | None:
         """The pool that the entrance `queue` leads to; None when no InstanceType says so (yet)."""
-        types = self._types.by_index(_BY_ENTRANCE, queue)
-        if not types:
-            return None
-        # The label is an administrator's to write, too. Where several claim an entrance, it is the one named after it.
-        chosen = min(types, key=lambda found: (naming.entrance_name(name_of(found)) != queue, name_of(found)))
-        return pool_of(chosen, table=self._table)
+        found = fronting(self._types.by_index(_BY_ENTRANCE, queue), queue)
+        return None if found is None else pool_of(found, table=self._table)
 
 
 def _entrance(instance_type: Obj) -> list[str]:

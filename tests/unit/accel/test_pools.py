@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from gpustack_ctl.accel.families import manufacturers
-from gpustack_ctl.accel.pools import Pool, pool_of
+from gpustack_ctl.accel.naming import entrance_name
+from gpustack_ctl.accel.pools import Pool, fronting, pool_of
 
 TABLE = manufacturers()
 
@@ -59,3 +60,11 @@ def test_a_pool_of_cpus_has_no_accelerators() -> None:
 def test_what_is_offered_reads_as_a_list() -> None:
     assert Pool("p", profiles={"3g.40gb": 1, "1g.10gb": 1}).offered == "1g.10gb, 3g.40gb"
     assert Pool("p", profiles={}).offered == "no partitions"
+
+
+def test_of_several_types_that_claim_an_entrance_the_one_it_is_named_after_is_believed() -> None:
+    queue = entrance_name("pool-b")
+    types = [{"metadata": {"name": name}} for name in ("pool-a", "pool-b", "pool-c")]
+    assert fronting(types, queue) == {"metadata": {"name": "pool-b"}}
+    assert fronting(types, "another") == {"metadata": {"name": "pool-a"}}
+    assert fronting([], queue) is None
