@@ -164,6 +164,36 @@ def run(roles: str, **values: Any) -> None:
 
 
 @cli.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE…", type=click.Path(dir_okay=False, allow_dash=True))
+@flag(
+    "--instance-types",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="InstanceTypes to judge by; comes before --kubeconfig.",
+)
+@flag("--kubeconfig", type=click.Path(dir_okay=False), help="Judge by the InstanceTypes of this cluster.")
+@flag("--context", help="Context inside the kubeconfig.")
+@output_flag
+@log_flags
+def lint(files: tuple[str, ...], output: str, **values: Any) -> None:
+    """Say what gate 1 would do to the Pods of manifests, without sending them; `-` reads stdin.
+
+    Any kind with a Pod template is judged by the webhook's own rules. MiB and profiles are measured by a pool, so they
+    need --instance-types or a cluster. Exit code 0: all admitted, 1: some refused, 2: a file cannot be read.
+    """
+    from gpustack_ctl.lint import report
+    from gpustack_ctl.lint.run import lint as judged
+
+    _logs(values)
+    found = _await(judged, files, values["instance_types"], values["kubeconfig"], values["context"])
+    if output == "json":
+        _print_json(report.document(found))
+    else:
+        click.echo("\n".join(report.text(found)))
+    if not all(finding.admitted for finding in found):
+        sys.exit(NO)
+
+
+@cli.command()
 @flag("--output", type=click.Choice(["yaml", "json"]), default="yaml", help="json: one List on stdout.")
 def crds(output: str) -> None:
     """Print the custom resource definitions, ready for `kubectl apply -f -`."""
