@@ -123,6 +123,17 @@ async def test_two_nodes_run_pods_side_by_side(cluster: LocalCluster, api: Api, 
         await prints(api, f"{pods}/on-{name}", "here\n")
 
 
+async def test_the_end_of_one_node_leaves_the_mounts_of_another(
+    cluster: LocalCluster, api: Api, namespace: str, directory: Path
+) -> None:
+    await up(ClusterSpec(directory=directory, node_name="node-d", die_with_parent=True))
+    await down(directory)
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    await api.create(pods, pod("after", "sleep", "600", node=cluster.spec.node_name))
+    uid = (await reaches(api, f"{pods}/after", "Running"))["metadata"]["uid"]
+    assert await anyio.Path(cluster.node().kubelet_dir / "pods" / uid).is_dir()
+
+
 def directories_outside() -> list[str]:
     """Mount points of a node that this machine has, for reasons of its own or of ours."""
     return [path for path in ("/var/lib/kubelet", "/var/lib/cni", "/run/netns") if Path(path).exists()]
