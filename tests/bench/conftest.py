@@ -1,11 +1,13 @@
 """Rows of the benchmark table: `measured(name, ours, unit=…, goal=…)`; printed and written when the run ends."""
 
+import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import orjson
 import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
 from rich.console import Console
 from rich.table import Table
 
@@ -42,6 +44,20 @@ def measured(request: pytest.FixtureRequest) -> Measured:
     return add
 
 
+@pytest.fixture
+def milliseconds(benchmark: BenchmarkFixture) -> Callable[..., float]:
+    """Times a call: the median over pytest-benchmark's rounds, in milliseconds of processor time."""
+
+    def time(function: Callable[..., object], *arguments: object, **keywords: object) -> float:
+        benchmark(function, *arguments, **keywords)
+        stats = benchmark.stats
+        assert stats is not None
+        median: float = stats.stats.median
+        return median * 1000
+
+    return time
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_ROWS] = []
 
@@ -55,7 +71,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     table = Table("part", "name", "ours", "peer", "ours ÷ peer", "unit", "goal", "met")
     for row in rows:
         table.add_row(row.part, row.name, *_figures(row), row.unit, _figure(row.goal), _met(row))
-    Console(width=160).print(table, f"written to {OUT}", sep="\n")
+    load = ", ".join(f"{load:.1f}" for load in os.getloadavg())
+    Console(width=160).print("", table, f"{os.cpu_count()} cores, load {load}; written to {OUT}", sep="\n")
 
 
 def _figures(row: Row) -> tuple[str, str, str]:

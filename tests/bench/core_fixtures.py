@@ -6,6 +6,7 @@ from gpustack_ctl.accel.cards import Card, CardState, NodeCards, PodKey, state_o
 from gpustack_ctl.accel.families import Mode
 from gpustack_ctl.accel.feasibility import Demand
 from gpustack_ctl.accel.inflight import Inflight
+from gpustack_ctl.accel.ledger import Ledger, status_of
 from gpustack_ctl.accel.placement import choose, with_choices
 from gpustack_ctl.accel.refusals import Refusal
 from tests.unit.accel.builders import (
@@ -36,6 +37,24 @@ def bench_rebuild(cards: int = 16, pods: int = 200) -> tuple[tuple[Card, ...], l
 def bench_views(nodes: int = 1000, cards: int = 8) -> dict[str, tuple[CardState, ...]]:
     """The cards of a pool's nodes, held in turn by nobody, by slices and by shares."""
     return {f"node-{number}": _mixed(number, cards) for number in range(nodes)}
+
+
+def bench_devices(nodes: int = 1000, cards: int = 8) -> list[dict[str, Any]]:
+    """The same cards as the `Devices` that the agents of those nodes publish."""
+    return [_devices(name, states) for name, states in bench_views(nodes, cards).items()]
+
+
+def pod_spec() -> dict[str, Any]:
+    """A Pod as users write it: a container that asks for half a card in MiB, one that asks for none."""
+    env = [{"name": f"VARIABLE_{at}", "value": "some value of some length"} for at in range(12)]
+    asked = {"nvidia.com/gpu.sliced": "1", "nvidia.com/gpu.sliced.memory-mib": "12288", "cpu": "4", "memory": "16Gi"}
+    return {
+        "containers": [
+            {"name": "main", "image": "registry.example.com/model:1", "env": env, "resources": {"limits": asked}},
+            {"name": "log", "image": "registry.example.com/log:1", "env": env, "resources": {"limits": {"cpu": "1"}}},
+        ],
+        "volumes": [{"name": "data", "emptyDir": {}}],
+    }
 
 
 def bench_fit(cards: int = 8) -> tuple[list[Demand], dict[str, NodeCards]]:
@@ -82,6 +101,26 @@ def bench_inflight(workloads: int = 20) -> tuple[dict[str, NodeCards], list[Infl
     return {"node-1": node}, [Inflight(f"team/w-{n}", demand(wants_slice(20))) for n in range(workloads)]
 
 
+def _devices(name: str, states: tuple[CardState, ...]) -> dict[str, Any]:
+    accelerators = [
+        {
+            "id": state.card.id,
+            "index": state.card.index,
+            "status": {
+                "unhealthy": not state.card.healthy,
+                "logicalSliced": {"count": state.card.slots, "coresPercentageOvercommit": True},
+            },
+        }
+        for state in states
+    ]
+    group = {"id": "a10g", "manufacturer": "nvidia", "memory": 24576, "cores": 9216, "accelerators": accelerators}
+    return {
+        "metadata": {"name": name, "resourceVersion": "1"},
+        "spec": {"groups": [group]},
+        "status": status_of(Ledger(states)),
+    }
+
+
 def _mixed(number: int, cards: int) -> tuple[CardState, ...]:
     states = NodeCards(f"node-{number}", tuple(state_of(card(index)) for index in range(cards)))
     for turn, claim in enumerate((wants_slice(30), wants_slice(45), wants_share(), wants_whole())):
@@ -94,6 +133,7 @@ def _mixed(number: int, cards: int) -> tuple[CardState, ...]:
 
 
 __all__ = [
+    "bench_devices",
     "bench_fit",
     "bench_fit_hopeless",
     "bench_fit_searched",
@@ -102,4 +142,5 @@ __all__ = [
     "bench_inflight",
     "bench_rebuild",
     "bench_views",
+    "pod_spec",
 ]
