@@ -47,7 +47,7 @@ class Document:
 
     def _compose(self, text: str) -> yaml.Node | None:
         try:
-            return yaml.compose(text, Loader=yaml.SafeLoader)
+            return yaml.compose(text, Loader=_LOADER)
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
             line = mark.line + 1 if mark else 1
@@ -95,6 +95,18 @@ class Field:
                 field.wrong(_unknown(name, known))
         return found
 
+    def entries(self, message: str) -> list[tuple[str, Field]]:
+        """The entries of a mapping whose keys are the writer's own; `message` says what to write when it is none."""
+        if self.absent:
+            return []
+        if not isinstance(self.node, yaml.MappingNode):
+            self.wrong(message)
+            return []
+        return [
+            (str(key.value), Field(self.document, self._below(str(key.value)), value, _line(key)))
+            for key, value in self.node.value
+        ]
+
     def items(self, message: str) -> list[Field]:
         """The items of this list; `message` says what to write when it is none."""
         if self.absent:
@@ -117,7 +129,7 @@ class Field:
         return default
 
     def integer(self, default: int, *, least: int, most: int = 2**31 - 1) -> int:
-        value = self._scalar()
+        value = self.value()
         if value is None:
             return default
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
@@ -127,7 +139,7 @@ class Field:
         return value
 
     def seconds(self, default: float | None) -> float | None:
-        value = self._scalar()
+        value = self.value()
         if value is None:
             return default
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
@@ -135,8 +147,18 @@ class Field:
             return default
         return float(value)
 
+    def number(self, default: float, *, above: float = 0.0) -> float:
+        """A number greater than `above`."""
+        value = self.value()
+        if value is None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, int | float) or not above < value < float("inf"):
+            self.wrong(f"write a number greater than {above:g}")
+            return default
+        return float(value)
+
     def flag(self, default: bool = False) -> bool:
-        value = self._scalar()
+        value = self.value()
         if value is None:
             return default
         if not isinstance(value, bool):
@@ -144,13 +166,14 @@ class Field:
             return default
         return value
 
-    def _scalar(self) -> Any:
+    def value(self) -> Any:
+        """What YAML makes of a scalar, for readers that judge it themselves; None where there is nothing."""
         if self.absent:
             return None
         if not isinstance(self.node, yaml.ScalarNode):
             return self.node
         try:
-            return yaml.SafeLoader("").construct_object(self.node)
+            return yaml.constructor.SafeConstructor().construct_object(self.node)
         except (yaml.YAMLError, ValueError):
             return self.node.value
 
@@ -169,6 +192,9 @@ class Field:
 
 
 _NULL = "tag:yaml.org,2002:null"
+
+#: LibYAML's reader where PyYAML was built with it: a scenario may have a hundred thousand lines.
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def _line(node: yaml.Node) -> int:

@@ -1,0 +1,287 @@
+"""The nodes of the simulated fleet, and gate 3's answers about them.
+
+A node's room depends on what is held on its cards and on nothing else, so nodes of one kind whose cards are held alike
+share one `NodeState`. A state is immutable and remembers what was asked of it: `accel` decides once what a load does to
+it, and the next node in that state has its answer. This is what lets a million requests pass in a minute without a
+second implementation of any rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import add, sub
+
+from gpustack_ctl.accel.cards import Card, CardState, Holding, NodeCards, state_of
+from gpustack_ctl.accel.families import KeyKind, Mode
+from gpustack_ctl.accel.feasibility import Demand, Miss, fit
+from gpustack_ctl.accel.placement import Choice, accepts, choose
+from gpustack_ctl.accel.refusals import Refusal
+from gpustack_ctl.accel.units import M
+from gpustack_ctl.simulate.reading_nodes import SOMEBODY
+from gpustack_ctl.simulate.requests import Need
+from gpustack_ctl.simulate.scenario import Held
+
+Load = tuple[tuple[Need, int], ...]
+"""Pods for one node: so many of each need."""
+
+#: States remembered per kind of node; past it all are forgotten and asked anew.
+MOST_STATES = 50_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spot:
+    """A card in one state. `free` is what it adds to its node's counting keys, in the order of `COUNTED`."""
+
+    state: CardState
+    cores: int
+    free: tuple[int, ...]
+    accepted: dict[Need, bool] = field(default_factory=dict)
+
+    def accepts(self, need: Need) -> bool:
+        """Whether the card has room for a part of the need's largest claim, by accel's own word."""
+        answer = self.accepted.get(need)
+        if answer is None:
+            card, claim = self.state.card, need.largest
+            able = card.healthy and card.akey == need.akey and card.serves(claim.family)
+            answer = self.accepted[need] = able and accepts(claim, self.state)
+        return answer
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A load that fits: what it takes, in the order of its Pods, and the node's state afterwards."""
+
+    taken: tuple[Held, ...]
+    after: NodeState
+
+
+class NodeState:
+    """The cards of a node as they are held at one moment."""
+
+    __slots__ = ("_answers", "_cards", "_counts", "free", "kind", "spots")
+
+    def __init__(self, kind: Kind, spots: tuple[Spot, ...], free: Mapping[str, tuple[int, ...]]) -> None:
+        self.kind = kind
+        self.spots = spots
+        self.free = free
+        self._cards: NodeCards | None = None
+        self._answers: dict[Load, Answer | None] = {}
+        self._counts: dict[Need, int] = {}
+
+    @property
+    def cards(self) -> NodeCards:
+        """The cards as accel knows them."""
+        if self._cards is None:
+            self._cards = NodeCards("", tuple(spot.state for spot in self.spots), self.kind.counts)
+        return self._cards
+
+    def count(self, need: Need) -> int:
+        """How many such Pods the scheduler counts free: by the node's keys, which know nothing of single cards."""
+        count = self._counts.get(need)
+        if count is None:
+            count = self._counts[need] = self.count_beside(need, ())
+        return count
+
+    def count_beside(self, need: Need, load: Load) -> int:
+        """The same once the load's Pods are counted too."""
+        if self.kind.counts.get(need.akey, 0) < need.cards:
+            return 0
+        used = _used(load)
+        free = self.free[need.manufacturer]
+        rooms = [
+            (free[_POSITION[kind]] - used.get((need.manufacturer, kind), 0)) // amount for kind, amount in need.amounts
+        ]
+        rooms += [
+            (self._places(need.manufacturer, profile) - used.get((need.manufacturer, profile), 0)) // amount
+            for profile, amount in need.profiles
+        ]
+        return max(min(rooms), 0)
+
+    def answer(self, load: Load) -> Answer | None:
+        """What the load does to the node, or None where gate 3 would hold it."""
+        if load not in self._answers:
+            self._answers[load] = self._judge(load)
+        return self._answers[load]
+
+    def miss(self, load: Load, roles: Sequence[str], node: str) -> str:
+        """Gate 3's message for a load that does not fit, with the node's name."""
+        cards = NodeCards(node, self.cards.states, self.kind.counts)
+        verdict = fit(_demands(load, roles, node), {node: cards})
+        return verdict.message if isinstance(verdict, Miss) else ""
+
+    def _judge(self, load: Load) -> Answer | None:
+        if not all(self._could(need) for need, _ in load):
+            return None
+        need, pods = load[0]
+        claims = need.demand.containers
+        if pods == 1 and len(load) == 1 and len(claims) == 1:
+            # A claim alone is placed where the allocator's packing puts it, and nowhere if not there.
+            chosen = choose(claims[0], self.cards, akey=need.akey)
+            return None if isinstance(chosen, Refusal) else self._taken((need, choice) for choice in chosen)
+        verdict = fit(_demands(load, [str(at) for at in range(len(load))], ""), {"": self.cards})
+        if isinstance(verdict, Miss):
+            return None
+        return self._taken((load[int(pod.role)][0], choice) for pod in verdict.pods for choice in pod.choices)
+
+    def _taken(self, chosen: Iterable[tuple[Need, Choice]]) -> Answer:
+        taken = tuple(
+            Held(
+                self.kind.positions[choice.card.id],
+                choice.holding(SOMEBODY)._replace(container=""),
+                need.cores[choice.container],
+            )
+            for need, choice in chosen
+        )
+        return Answer(taken, self.kind.with_held(self, taken))
+
+    def _could(self, need: Need) -> bool:
+        """Whether enough cards accept the largest claim by itself: no, and nothing more need be asked."""
+        wanted = need.distinct_cards
+        for spot in self.spots:
+            if spot.accepts(need):
+                wanted -= 1
+                if not wanted:
+                    return True
+        return False
+
+    def _places(self, manufacturer: str, profile: str) -> int:
+        return sum(
+            spot.state.remaining_profiles().get(profile, 0)
+            for spot in self.spots
+            if spot.state.card.manufacturer == manufacturer
+        )
+
+
+class Kind:
+    """Nodes with the same cards, and the states that they have been seen in."""
+
+    def __init__(self, cards: Sequence[Card]) -> None:
+        self.positions = {card.id: at for at, card in enumerate(cards)}
+        self.counts: dict[str, int] = {}
+        for card in cards:
+            self.counts[card.akey] = self.counts.get(card.akey, 0) + 1
+        self.cards = tuple(cards)
+        self._spots: dict[tuple[int, bool, tuple[Holding, ...], int], Spot] = {}
+        self._states: dict[tuple[Spot, ...], NodeState] = {}
+
+    def state(self, held: Sequence[Held] = ()) -> NodeState:
+        """The state of a node that holds so much."""
+        empty = self._state(tuple(self._spot(at, True, (), 0) for at in range(len(self.cards))), None)
+        return self.with_held(empty, held)
+
+    def with_held(self, state: NodeState, held: Sequence[Held]) -> NodeState:
+        """The state once more is held."""
+        spots = list(state.spots)
+        for each in held:
+            before = spots[each.position]
+            holdings = tuple(sorted((*before.state.holdings, each.holding)))
+            spots[each.position] = self._spot(
+                each.position, before.state.card.healthy, holdings, before.cores + each.cores
+            )
+        return self._state(tuple(spots), state)
+
+    def without(self, state: NodeState, held: Sequence[Held]) -> NodeState:
+        """The state once that much is given back."""
+        spots = list(state.spots)
+        for each in held:
+            before = spots[each.position]
+            holdings = list(before.state.holdings)
+            holdings.remove(each.holding)
+            spots[each.position] = self._spot(
+                each.position, before.state.card.healthy, tuple(holdings), before.cores - each.cores
+            )
+        return self._state(tuple(spots), state)
+
+    def with_health(self, state: NodeState, index: int, *, healthy: bool) -> NodeState:
+        """The state once the card of that index has failed, or is well again."""
+        spots = list(state.spots)
+        at = next(at for at, card in enumerate(self.cards) if card.index == index)
+        before = spots[at]
+        spots[at] = self._spot(at, healthy, before.state.holdings, before.cores)
+        return self._state(tuple(spots), state)
+
+    def _spot(self, at: int, healthy: bool, holdings: tuple[Holding, ...], cores: int) -> Spot:
+        key = (at, healthy, holdings, cores)
+        spot = self._spots.get(key)
+        if spot is None:
+            card = self.cards[at] if healthy else replace(self.cards[at], healthy=False)
+            state = state_of(card, holdings)
+            spot = self._spots[key] = Spot(state, cores, _free_keys(state, cores))
+        return spot
+
+    def _state(self, spots: tuple[Spot, ...], before: NodeState | None) -> NodeState:
+        state = self._states.get(spots)
+        if state is None:
+            if len(self._states) >= MOST_STATES:
+                self._states.clear()
+            free = _sums(spots) if before is None else _changed_sums(before, spots)
+            state = self._states[spots] = NodeState(self, spots, free)
+        return state
+
+
+#: The counting keys of a node, in the order of `Spot.free`; per-profile keys are counted when asked for.
+COUNTED = (
+    KeyKind.WHOLE,
+    KeyKind.SHARED,
+    KeyKind.SLICED,
+    KeyKind.SLICED_UNITS,
+    KeyKind.CORES_PERCENTAGE,
+    KeyKind.PARTITIONED,
+    KeyKind.PARTITIONED_UNITS,
+)
+_POSITION = {kind: at for at, kind in enumerate(COUNTED)}
+
+
+def _free_keys(state: CardState, cores: int) -> tuple[int, ...]:
+    """What is left of the card's part in each counting key.
+
+    Tokens are lost with the card's health and to another mode, since the device plugin then reports them unhealthy;
+    units and percentages are not, since they are written from what the cards are, not from how they are held.
+    """
+    card = state.card
+    whole = shares = slots = units = percentage = tokens = partition_units = 0
+    if card.partitioned:
+        tokens = sum(state.remaining_profiles().values()) if card.healthy else 0
+        partition_units = M - state.charged
+    elif card.sliceable:
+        units = M - state.charged if state.mode is Mode.SLICED else M
+        percentage = (card.slots if card.cores_overcommit else 1) * 100 - cores
+    if card.whole_capable and card.healthy:
+        whole, shares = int(state.free), state.shares_free
+        slots = state.slots_free if card.sliceable and state.mode in (Mode.NONE, Mode.SLICED) else 0
+    return whole, shares, slots, units, percentage, tokens, partition_units
+
+
+def _sums(spots: Sequence[Spot]) -> dict[str, tuple[int, ...]]:
+    by_maker: dict[str, tuple[int, ...]] = {}
+    for spot in spots:
+        maker = spot.state.card.manufacturer
+        by_maker[maker] = tuple(map(add, by_maker.get(maker, (0,) * len(COUNTED)), spot.free))
+    return by_maker
+
+
+def _changed_sums(before: NodeState, spots: Sequence[Spot]) -> Mapping[str, tuple[int, ...]]:
+    """The sums once some cards have changed: only those are added anew."""
+    free = dict(before.free)
+    for old, new in zip(before.spots, spots, strict=True):
+        if old is not new:
+            maker = new.state.card.manufacturer
+            free[maker] = tuple(map(add, map(sub, free[maker], old.free), new.free))
+    return free
+
+
+def _used(load: Load) -> dict[tuple[str, str], int]:
+    """What a load takes of the counting keys, by manufacturer and kind or profile."""
+    used: dict[tuple[str, str], int] = {}
+    for need, pods in load:
+        for name, amount in (*need.amounts, *need.profiles):
+            used[need.manufacturer, name] = used.get((need.manufacturer, name), 0) + amount * pods
+    return used
+
+
+def _demands(load: Load, roles: Sequence[str], node: str) -> list[Demand]:
+    return [
+        Demand(role=role, pod=need.demand, pods=pods, akey=need.akey, node=node)
+        for (need, pods), role in zip(load, roles, strict=True)
+    ]
