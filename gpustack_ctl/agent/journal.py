@@ -17,6 +17,8 @@ import orjson
 import structlog
 from anyio import to_thread
 
+from gpustack_ctl.agent import metrics
+
 log = structlog.get_logger()
 
 
@@ -54,7 +56,8 @@ class Journal:
 
     async def append(self, document: Mapping[str, Any]) -> None:
         """Put one document on the disk. Raises JournalError, and the file is then as it was."""
-        await self._run(self._append, orjson.dumps(document) + b"\n")
+        with metrics.journal_seconds.time():
+            await self._run(self._append, orjson.dumps(document) + b"\n")
 
     async def rewrite(self, documents: Iterable[Mapping[str, Any]]) -> None:
         """Replace the file's content in one step. Raises JournalError, and the file is then as it was."""

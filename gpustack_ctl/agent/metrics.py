@@ -8,6 +8,10 @@ call_seconds = Histogram(
     "gpustack_ctl_device_plugin_call_seconds", "Time of one call of the kubelet", ["resource", "call"], buckets=_FINE
 )
 lock_seconds = Histogram("gpustack_ctl_node_lock_seconds", "Time the node's lock was held", buckets=_FINE)
+journal_seconds = Histogram("gpustack_ctl_journal_seconds", "Time to put one promise on the disk", buckets=_FINE)
+pod_resources_seconds = Histogram(
+    "gpustack_ctl_pod_resources_seconds", "Time of the kubelet's answer to who holds what", buckets=_FINE
+)
 refusals = Counter("gpustack_ctl_allocations_refused", "Allocations refused", ["resource"])
 guesses = Counter("gpustack_ctl_identified_by_guess", "Containers found without the kubelet's word", ["resource"])
 promises = Gauge("gpustack_ctl_promises", "Devices promised to containers of this node")

@@ -18,6 +18,7 @@ from grpclib import GRPCError, Status
 from grpclib.client import Channel
 from grpclib.exceptions import StreamTerminatedError
 
+from gpustack_ctl.agent import metrics
 from gpustack_ctl.agent.sockets import socket_address
 from gpustack_ctl.proto.podresources_grpc import PodResourcesListerStub
 from gpustack_ctl.proto.podresources_pb2 import ListPodResourcesRequest, ListPodResourcesResponse
@@ -89,7 +90,8 @@ class PodResources:
         if self._channel is None:
             self._channel = Channel(path=self._address.enter_context(socket_address(self._socket)))
         stub = PodResourcesListerStub(self._channel)
-        reply: ListPodResourcesResponse = await stub.List(ListPodResourcesRequest(), timeout=_TIMEOUT_SECONDS)
+        with metrics.pod_resources_seconds.time():
+            reply: ListPodResourcesResponse = await stub.List(ListPodResourcesRequest(), timeout=_TIMEOUT_SECONDS)
         return reply
 
 

@@ -65,6 +65,12 @@ class Agent:
     def resident_mib(self) -> float:
         return psutil.Process(self.pid).memory_info().rss / 2**20
 
+    @property
+    def cpu_seconds(self) -> float:
+        """Processor time the process has used."""
+        times = psutil.Process(self.pid).cpu_times()
+        return float(times.user + times.system)
+
     def spawn(self, inventory: str = FOUR_A10G, *, port: int = 0, **env: str) -> subprocess.Popen[bytes]:
         """Start a process; nothing is waited for."""
         file = self.directory / "inventory.yaml"

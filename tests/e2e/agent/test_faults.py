@@ -2,9 +2,10 @@
 
 import subprocess
 
+import anyio
 from anyio import to_thread
 
-from gpustack_ctl.kube.resources import NODES, PODS
+from gpustack_ctl.kube.resources import DEVICES, NODES, PODS
 
 RECORD = "device.gpustack.ai/accelerator.allocated"
 HALF = {"nvidia.com/gpu.sliced": 1, "nvidia.com/gpu.sliced.memory-percentage": 50}
@@ -153,6 +154,23 @@ async def test_node_labels_say_what_the_node_has(agent, kube, eventually):
     prefix = "acceleratable.feature.gpustack.ai/nvidia-a10g"
     found = {key.removeprefix(prefix): value for key, value in labels.items() if key.startswith(prefix)}
     assert found == {"": "true", ".count": "4", ".product": "NVIDIA-A10G", ".memory": "24576", ".cores": "9216"}
+
+
+async def test_an_agent_at_rest_writes_nothing(agent, pods, kube):
+    await agent.start()
+    await pods.run("half", **HALF)
+    await pods.record("half")
+    await anyio.sleep(2)
+
+    async def versions():
+        devices, pod = await kube.get(DEVICES, agent.node.name), await pods.get("half")
+        return [obj["metadata"]["resourceVersion"] for obj in (devices, pod)]
+
+    before, spent = await versions(), agent.cpu_seconds
+    await anyio.sleep(10)
+
+    assert await versions() == before
+    assert agent.cpu_seconds - spent <= 0.1, "one per cent of a core; the goal is half of it on a quiet machine"
 
 
 async def _write_record(kube, pods, name, text):
