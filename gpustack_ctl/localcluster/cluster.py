@@ -163,6 +163,7 @@ async def _bring_up(spec: ClusterSpec, progress: Progress) -> LocalCluster:
     if spec.kubelet:
         check_kubelet()
     assets = await find_assets(progress)
+    progress.say(f"bringing up a cluster in {spec.directory}")
     run = Run(spec.directory, flags=spec.flags, die_with_parent=spec.die_with_parent)
     cluster = LocalCluster(spec, run, assets)
     control_plane = ControlPlane(spec, run, assets)

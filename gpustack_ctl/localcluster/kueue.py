@@ -93,8 +93,7 @@ def definitions(manifests: Path) -> list[Obj]:
     """
     definitions = [document for file in sorted((manifests / "crd").glob("*.yaml")) for document in _documents(file)]
     for definition in definitions:
-        versions = definition["spec"]["versions"]
-        for version in versions:
+        for version in definition["spec"]["versions"]:
             version["served"] = version["storage"]
     return definitions
 

@@ -28,6 +28,30 @@ _KUBELET_DIR = Path("/var/lib/kubelet")
 _HIDDEN = (Path("/run/containerd"), Path("/run/netns"), Path("/var/lib/cni"), Path("/var/log/containers"))
 """Where containerd, runc, CNI and the kubelet write whatever their configuration says: empty and private in here."""
 
+_READY_SECONDS = 60
+
+_KUBELET: Obj = {
+    "apiVersion": "kubelet.config.k8s.io/v1beta1",
+    "kind": "KubeletConfiguration",
+    "address": "127.0.0.1",
+    "healthzBindAddress": "127.0.0.1",
+    "authorization": {"mode": "AlwaysAllow"},  # to whoever holds a certificate of the run
+    # Topology-aware scheduling reads allocatable, so a device that appears must show at once; nothing else is urgent.
+    "nodeStatusUpdateFrequency": "1s",
+    "nodeStatusReportFrequency": "1m",
+    "cgroupDriver": "cgroupfs",
+    "cgroupsPerQOS": False,
+    "enforceNodeAllocatable": [],
+    "failCgroupV1": False,
+    "failSwapOn": False,
+    "localStorageCapacityIsolation": False,
+    "makeIPTablesUtilChains": False,
+    "serializeImagePulls": False,
+    # The machine's own disk and memory are its user's business: nothing is evicted, no image collected.
+    "evictionHard": {"memory.available": "1Mi", "nodefs.available": "0%", "imagefs.available": "0%"},
+    "imageGCHighThresholdPercent": 100,
+}
+
 
 def kubelet_dir_of(directory: Path, node: str) -> Path:
     """Where the /var/lib/kubelet of a run's node is found from outside: device-plugins/kubelet.sock and so on."""
@@ -46,7 +70,7 @@ class LocalNode:
     @property
     def kubelet_dir(self) -> Path:
         """Path outside of the node's /var/lib/kubelet: device-plugins/kubelet.sock, pod-resources/kubelet.sock."""
-        return kubelet_dir(self._run.directory, self.name)
+        return kubelet_dir_of(self._run.directory, self.name)
 
     async def prepare(self) -> None:
         """Sandbox, containerd and the images."""
@@ -101,25 +125,20 @@ class LocalNode:
         port, health_port = free_ports(2)
         serving = self._run.authority.pair(self._user)
         config = self._directory / "kubelet.json"
-        config.write_bytes(
-            orjson.dumps(
-                {
-                    **_KUBELET,
-                    "port": port,
-                    "healthzPort": health_port,
-                    "authentication": {
-                        "anonymous": {"enabled": False},
-                        "webhook": {"enabled": False},
-                        "x509": {"clientCAFile": str(self._run.authority.certificate)},
-                    },
-                    "tlsCertFile": str(serving.certificate),
-                    "tlsPrivateKeyFile": str(serving.key),
-                    "containerRuntimeEndpoint": f"unix://{self._socket}",
-                    "podLogsDir": str(self._directory / "pods"),
-                },
-                option=orjson.OPT_INDENT_2,
-            )
-        )
+        own = {
+            "port": port,
+            "healthzPort": health_port,
+            "authentication": {
+                "anonymous": {"enabled": False},
+                "webhook": {"enabled": False},
+                "x509": {"clientCAFile": str(self._run.authority.certificate)},
+            },
+            "tlsCertFile": str(serving.certificate),
+            "tlsPrivateKeyFile": str(serving.key),
+            "containerRuntimeEndpoint": f"unix://{self._socket}",
+            "podLogsDir": str(self._directory / "pods"),
+        }
+        config.write_bytes(orjson.dumps({**_KUBELET, **own}, option=orjson.OPT_INDENT_2))
         flags = (
             f"--config={config}",
             f"--kubeconfig={kubeconfig}",
@@ -167,36 +186,6 @@ class LocalNode:
         if not await until(ready, seconds=_READY_SECONDS):
             log = self._run.log(f"kubelet@{self.name}")
             raise LocalClusterError(f"node {self.name} is not Ready after {_READY_SECONDS} s:\n{tail(log)}")
-
-
-def kubelet_dir(directory: Path, node: str) -> Path:
-    """Where a node's /var/lib/kubelet lies in a run's directory."""
-    return directory / f"{NODE_PREFIX}{node}" / "kubelet"
-
-
-_READY_SECONDS = 60
-
-_KUBELET: Obj = {
-    "apiVersion": "kubelet.config.k8s.io/v1beta1",
-    "kind": "KubeletConfiguration",
-    "address": "127.0.0.1",
-    "healthzBindAddress": "127.0.0.1",
-    "authorization": {"mode": "AlwaysAllow"},  # to whoever holds a certificate of the run
-    # Topology-aware scheduling reads allocatable, so a device that appears must show at once; nothing else is urgent.
-    "nodeStatusUpdateFrequency": "1s",
-    "nodeStatusReportFrequency": "1m",
-    "cgroupDriver": "cgroupfs",
-    "cgroupsPerQOS": False,
-    "enforceNodeAllocatable": [],
-    "failCgroupV1": False,
-    "failSwapOn": False,
-    "localStorageCapacityIsolation": False,
-    "makeIPTablesUtilChains": False,
-    "serializeImagePulls": False,
-    # The machine's own disk and memory are its user's business: nothing is evicted, no image collected.
-    "evictionHard": {"memory.available": "1Mi", "nodefs.available": "0%", "imagefs.available": "0%"},
-    "imageGCHighThresholdPercent": 100,
-}
 
 
 def _containerd_config(directory: Path, socket: str) -> str:

@@ -24,6 +24,14 @@ from gpustack_ctl.localcluster.pki import Authority
 from gpustack_ctl.localcluster.polling import until
 from gpustack_ctl.localcluster.processes import Pid, gone, only_child, spawn, tail
 
+NODE_PREFIX = "node-"
+"""Of the directory that holds everything of one node."""
+
+_OURS = {"pki", "users", "etcd", "config", "kueue-etc", "kubeconfig", "run.json", "run.draft"}
+"""What else a run puts into its directory, logs left out: they stay."""
+
+_DIES_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "--")
+
 _LONGEST_DIRECTORY = 60
 """A Unix socket's path holds 107 bytes, and the kubelet's sockets lie some 45 below the run directory."""
 
@@ -85,7 +93,7 @@ class Run:
         self._record(program, pid)
         if program.forks:
             self._record(program, await only_child(pid))
-        await self.ready(program.name, seconds=seconds)
+        await self._ready(program.name, seconds=seconds)
 
     def _record(self, program: Program, pid: Pid) -> None:
         self.programs[program.name] = program
@@ -97,8 +105,8 @@ class Run:
         self.leftovers += directories
         self.save()
 
-    async def ready(self, name: str, *, seconds: float = 60) -> None:
-        """Return once a launched program answers; it may also end, or take too long."""
+    async def _ready(self, name: str, *, seconds: float) -> None:
+        """Return once a started program answers; it may also end, or take too long."""
         pid, probe = self.pids[name], self.programs[name].probe
         async with Health(self.authority) as health:
 
@@ -152,15 +160,15 @@ class Run:
                 for name, program in self.programs.items()
             ],
         }
-        draft = _record(self.directory).with_suffix(".draft")
+        draft = _file(self.directory).with_suffix(".draft")
         draft.write_bytes(orjson.dumps(record, option=orjson.OPT_INDENT_2))
-        draft.replace(_record(self.directory))
+        draft.replace(_file(self.directory))
 
     @classmethod
     def load(cls, directory: Path) -> "Run | None":
         """The run recorded in a directory, alive or dead."""
         try:
-            record: dict[str, Any] = orjson.loads(_record(directory).read_bytes())
+            record: dict[str, Any] = orjson.loads(_file(directory).read_bytes())
         except FileNotFoundError:
             return None
         programs = record["programs"]
@@ -170,9 +178,7 @@ class Run:
             die_with_parent=record["die_with_parent"],
             leftovers=record["leftovers"],
             complete=record["complete"],
-            programs={
-                p["name"]: Program(p["name"], tuple(p["argv"]), p["probe"], p["env"], p["forks"]) for p in programs
-            },
+            programs={p["name"]: _program(p) for p in programs},
             pids={p["name"]: Pid(p["pid"], p["started"]) for p in programs},
         )
 
@@ -214,11 +220,5 @@ def remove(directory: Path) -> None:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-NODE_PREFIX = "node-"
-_OURS = {"pki", "users", "etcd", "config", "kueue-etc", "kubeconfig", "run.json", "run.draft"}
-
-_DIES_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "--")
-
-
-def _record(directory: Path) -> Path:
+def _file(directory: Path) -> Path:
     return directory / "run.json"
