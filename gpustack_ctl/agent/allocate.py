@@ -77,7 +77,7 @@ class Allocator:
                 entries=decision.charged,
             )
             try:
-                await self._reservations.add(promise)
+                self._reservations.add(promise)
             except JournalError as error:
                 raise AllocationRefused(f"{turn.claim}: {error}", pod=turn.claim.pod) from error
         log.info(
@@ -102,9 +102,10 @@ class Allocator:
     async def _respond(self, turn: Turn, decision: Decision) -> Response:
         """What the container is given for its cards; a failure gives the promise back."""
         try:
+            await self._reservations.flush()
             grant = await self._grant(turn, decision)
             return await self._responders[turn.resource.manufacturer.key].respond(grant)
-        except (ResponseRefused, PartitionError) as error:
+        except (ResponseRefused, PartitionError, JournalError) as error:
             await self._give_back(_key(turn))
             raise AllocationRefused(f"{turn.claim}: {error}", pod=turn.claim.pod) from error
 

@@ -1,18 +1,21 @@
 """The journal: promises of cards on the node's own disk, written before the kubelet hears of them.
 
 An allocation record reaches the Pod over the network, later; between the answer to the kubelet and that moment only
-this file knows. So a line is on the disk (fsync) before an allocation is answered, and a process killed anywhere finds
-every promise it made. One JSON document per line, appended; the last line may be torn by a kill, and is then ignored:
-its promise was never answered. The file is rewritten whole when it is opened, and when it has grown past what it says.
+this file knows. A line is appended while the node's lock is held, which is all that a killed process needs, and is on
+the disk itself before the allocation is answered, which is what a node that loses its power needs. One JSON document
+per line; the last may be torn, and is then ignored: its promise was never answered. The file is rewritten whole when
+it is opened, and when it has grown past what it says.
 """
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
+import anyio
 import orjson
 import structlog
 from anyio import to_thread
@@ -31,8 +34,9 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file: BinaryIO | None = None
+        self._file: io.FileIO | None = None
         self._end = 0
+        self._writing = anyio.Lock()
 
     @property
     def size(self) -> int:
@@ -54,35 +58,56 @@ class Journal:
                 documents.append(document)
         return documents
 
-    async def append(self, document: Mapping[str, Any]) -> None:
-        """Put one document on the disk. Raises JournalError, and the file is then as it was."""
-        with metrics.journal_seconds.time():
-            await self._run(self._append, orjson.dumps(document) + b"\n")
+    def append(self, document: Mapping[str, Any]) -> None:
+        """Add one document. Raises JournalError, and the file is then as it was."""
+        data = orjson.dumps(document) + b"\n"
+        try:
+            self._append(data)
+        except OSError as error:
+            raise self._failed(error) from error
+
+    async def flush(self) -> None:
+        """Return once everything appended so far is on the disk. Raises JournalError.
+
+        It waits in a thread: a disk that stalls must not stall the watches and the other plugin servers.
+        """
+        async with self._writing:
+            if self._file is None:
+                return  # rewritten since, and on the disk already
+            with metrics.journal_seconds.time():
+                await self._run(os.fdatasync, self._file.fileno())
 
     async def rewrite(self, documents: Iterable[Mapping[str, Any]]) -> None:
         """Replace the file's content in one step. Raises JournalError, and the file is then as it was."""
-        await self._run(self._rewrite, b"".join(orjson.dumps(document) + b"\n" for document in documents))
+        data = b"".join(orjson.dumps(document) + b"\n" for document in documents)
+        async with self._writing:
+            await self._run(self._rewrite, data)
 
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
 
-    async def _run(self, work: Any, data: bytes) -> None:
-        """Write in a thread: a disk that stalls must not stall the watches and the other plugin servers."""
+    async def _run(self, work: Callable[[Any], None], argument: object) -> None:
         try:
-            await to_thread.run_sync(work, data)
+            await to_thread.run_sync(work, argument)
         except OSError as error:
-            raise JournalError(f"{self._path} cannot be written: {error.strerror}") from error
+            raise self._failed(error) from error
+
+    def _failed(self, error: OSError) -> JournalError:
+        return JournalError(f"{self._path} cannot be written: {error.strerror}")
 
     def _append(self, data: bytes) -> None:
-        file = self._opened()
+        if self._file is None:
+            self._file = self._path.open("ab", buffering=0)
+            self._end = self._file.tell()
+        written = 0
         try:
-            file.write(data)
-            os.fdatasync(file.fileno())
+            while written < len(data):
+                written += self._file.write(data[written:])
         except OSError:
             # Half a line left behind would swallow the next one.
-            os.ftruncate(file.fileno(), self._end)
+            os.ftruncate(self._file.fileno(), self._end)
             raise
         self._end += len(data)
 
@@ -96,12 +121,6 @@ class Journal:
         _sync_directory(self._path.parent)
         self.close()
         self._end = len(data)
-
-    def _opened(self) -> BinaryIO:
-        if self._file is None:
-            self._file = self._path.open("ab", buffering=0)
-            self._end = self._file.tell()
-        return self._file
 
 
 def _document(line: bytes) -> dict[str, Any] | None:

@@ -43,8 +43,9 @@ async def recover(
         if entries is None:
             log.warning("container holds devices that nothing records", container=str(claim), resource=resource.name)
             continue
-        await reservations.add(Promise(pod_key(claim.pod), claim.container, resource.name, tokens, entries))
+        reservations.add(Promise(pod_key(claim.pod), claim.container, resource.name, tokens, entries))
         log.info("promise recovered from the kubelet", container=str(claim), resource=resource.name)
+    await reservations.flush()
 
 
 async def _held(

@@ -104,17 +104,24 @@ class Reservations:
                 merged[place] = merged.get(place, ()) + promise.entries
         return [Reservation(pod, container, entries) for (pod, container), entries in merged.items()]
 
-    async def add(self, promise: Promise) -> None:
-        """Keep the promise, on the disk first. Raises JournalError, and nothing is then promised."""
-        await self._journal.append({"promise": _written(promise)})
+    def add(self, promise: Promise) -> None:
+        """Keep the promise, in the journal first. Raises JournalError, and nothing is then promised.
+
+        It must not be spoken of before `flush` has returned.
+        """
+        self._journal.append({"promise": _written(promise)})
         self._promises[promise.key] = promise
         self._changed()
+
+    async def flush(self) -> None:
+        """Return once every promise is on the disk. Raises JournalError."""
+        await self._journal.flush()
 
     async def drop(self, keys: Iterable[PromiseKey]) -> None:
         """Forget promises. Raises JournalError."""
         gone = [key for key in keys if key in self._promises]
         for key in gone:
-            await self._journal.append({"release": list(key)})
+            self._journal.append({"release": list(key)})
             del self._promises[key]
         if not gone:
             return
