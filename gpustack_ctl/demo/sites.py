@@ -1,8 +1,8 @@
 """Where the story can be played: on a cluster of its own, or on one that a kubeconfig names."""
 
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,14 +40,15 @@ async def local_site(*, keep: bool, progress: Progress) -> AsyncIterator[Site]:
         die_with_parent=not keep,
     )
     async with _running(spec, keep=keep, progress=progress):
-        yield Site(
-            kubeconfig=str(spec.directory / "kubeconfig"),
-            node=spec.node_name,
-            kubelet_dir=kubelet_dir_of(spec.directory, spec.node_name),
-            state_dir=spec.directory / "agent",
-            image=images.BUSYBOX,
-            logs=str(spec.directory / "logs"),
-        )
+        with _state() as state:
+            yield Site(
+                kubeconfig=str(spec.directory / "kubeconfig"),
+                node=spec.node_name,
+                kubelet_dir=kubelet_dir_of(spec.directory, spec.node_name),
+                state_dir=state,
+                image=images.BUSYBOX,
+                logs=str(spec.directory / "logs"),
+            )
 
 
 @asynccontextmanager
@@ -65,17 +66,24 @@ async def existing_site(
         await check_kueue(kube, install=install_kueue)
         chosen = await choose_node(kube, node)
     check_kubelet(kubelet_dir, name_of(chosen))
-    with tempfile.TemporaryDirectory(prefix="gpustack-demo-") as state:
+    with _state() as state:
         yield Site(
             kubeconfig=kubeconfig,
             context=context,
             node=name_of(chosen),
             kubelet_dir=kubelet_dir,
-            state_dir=Path(state),
+            state_dir=state,
             image=_image(chosen),
             logs="on this terminal, with --log-level debug",
             webhook_url=webhook_url,
         )
+
+
+@contextmanager
+def _state() -> Iterator[Path]:
+    """The agent's journal and markers: they speak of simulated cards, which end with the story."""
+    with tempfile.TemporaryDirectory(prefix="gpustack-demo-") as directory:
+        yield Path(directory)
 
 
 def _image(node: Obj) -> str:
