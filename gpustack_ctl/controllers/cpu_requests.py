@@ -7,6 +7,7 @@ change would cost the size of the cluster; here a Pod's arrival, end or departur
 from collections import defaultdict
 from collections.abc import Mapping
 from decimal import ROUND_CEILING, Decimal
+from functools import lru_cache
 from typing import Any
 
 from gpustack_ctl.kube.informer import Informer
@@ -64,9 +65,13 @@ def pod_millicores(pod: Obj) -> int:
     return max(running + sidecars, peak) + millicores((spec.get("overhead") or {}).get("cpu", "0"))
 
 
-def millicores(quantity: object) -> int:
+def millicores(quantity: str | int) -> int:
     """A CPU quantity in millicores, rounded up as the scheduler rounds it."""
-    text = str(quantity)
+    return _millicores(str(quantity))
+
+
+@lru_cache(maxsize=4096)
+def _millicores(text: str) -> int:
     number = text.rstrip("numkKMGTPEi")
     suffix = text[len(number) :] or " "
     return int((Decimal(number) * _MILLICORES[suffix]).to_integral_value(ROUND_CEILING))

@@ -23,13 +23,14 @@ from gpustack_ctl.controllers.clock import now
 from gpustack_ctl.controllers.cpu_requests import CpuRequests, millicores, node_of
 from gpustack_ctl.controllers.instance_type_status import CpuView, PoolFacts, status_of
 from gpustack_ctl.controllers.node_queue import APPLIED_STOP_POLICY, groups_for, stopped_by_hand
-from gpustack_ctl.controllers.pool_views import PoolLedgers, catalog
+from gpustack_ctl.controllers.pace import Pace
+from gpustack_ctl.controllers.pool_views import PoolLedgers
 from gpustack_ctl.controllers.pools import PoolSelector, ready, selector_of
 from gpustack_ctl.controllers.settings import AWARE_CPU_MANUFACTURER, MIXED_ON_NODE, Settings
 from gpustack_ctl.controllers.sources import Sources, labels_changed, spec_changed
 from gpustack_ctl.controllers.writes import part_of, settle
 from gpustack_ctl.kube.client import Kube
-from gpustack_ctl.kube.controller import DONE, Controller, Result, Wake, changes
+from gpustack_ctl.kube.controller import DONE, Controller, Result, Wake, again, changes
 from gpustack_ctl.kube.errors import AlreadyExists
 from gpustack_ctl.kube.objects import Obj, deleting, name_of, uid_of
 from gpustack_ctl.kube.resources import CLUSTER_QUEUES, INSTANCE_TYPES
@@ -37,6 +38,8 @@ from gpustack_ctl.kube.resources import CLUSTER_QUEUES, INSTANCE_TYPES
 log = structlog.get_logger()
 
 MANAGER = "gpustack-instance-type"
+PUBLISH_SECONDS = 0.2
+"""Changes of a pool's views within this time share one write."""
 
 
 class InstanceTypeController(Controller):
@@ -51,6 +54,7 @@ class InstanceTypeController(Controller):
         self._table = table
         self._cpu_requests = CpuRequests(sources.pods)
         self._ledgers: dict[str, PoolLedgers] = {}
+        self._pace = Pace(PUBLISH_SECONDS)
 
     def wakes(self) -> Iterable[Wake]:
         yield changes(self._sources.instance_types)
@@ -65,6 +69,7 @@ class InstanceTypeController(Controller):
         instance_type = self._sources.instance_types.get(key)
         if instance_type is None:
             self._ledgers.pop(key, None)
+            self._pace.forget(key)
             return DONE
         if deleting(instance_type):
             return await self._finish(instance_type)
@@ -73,6 +78,8 @@ class InstanceTypeController(Controller):
         if queue is not None and stopped_by_hand(queue) and not instance_type["spec"].get("inactive"):
             log.info("the queue was stopped by hand: the type is inactive", instance_type=key)
             await self._write_spec(instance_type, {"inactive": True})
+        if early := self._pace.early(key):
+            return again(early)
         await self._publish(self._sources.instance_types.get(key) or instance_type, queue)
         return DONE
 
@@ -117,12 +124,8 @@ class InstanceTypeController(Controller):
             return PoolFacts(cpu=self._cpu(selector), refusal=refusal)
         members = [devices for devices in self._sources.devices.list() if selector.matches(devices)]
         ledgers = self._ledgers.setdefault(name_of(instance_type), PoolLedgers(selector.akey))
-        return PoolFacts(
-            cpu=self._cpu(selector),
-            views=ledgers.refresh(members),
-            detail=catalog(selector.akey, members),
-            refusal=refusal,
-        )
+        ledgers.refresh(members)
+        return PoolFacts(cpu=self._cpu(selector), views=ledgers.views(), detail=ledgers.catalog(), refusal=refusal)
 
     def _cpu(self, selector: PoolSelector) -> CpuView:
         nodes = [node for node in self._sources.nodes.list() if selector.matches(node) and ready(node)]

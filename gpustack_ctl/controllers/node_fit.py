@@ -11,11 +11,11 @@ Woken by Devices, and by Nodes that come or change labels.
 """
 
 from collections.abc import Iterable
-from time import monotonic
 
 from gpustack_ctl.accel.fit_labels import fit_labels
 from gpustack_ctl.accel.labels import MANAGED, SHARED_FIT_PREFIX, SLICED_FIT_PREFIX
 from gpustack_ctl.accel.ledger import published
+from gpustack_ctl.controllers.pace import Pace
 from gpustack_ctl.controllers.sources import labels_changed
 from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.controller import DONE, Controller, Result, Wake, again, changes
@@ -39,7 +39,7 @@ class NodeFit(Controller):
         self._kube = kube
         self._nodes = nodes
         self._devices = devices
-        self._written: dict[str, float] = {}
+        self._pace = Pace(WINDOW_SECONDS)
 
     def wakes(self) -> Iterable[Wake]:
         yield changes(self._devices)
@@ -48,15 +48,13 @@ class NodeFit(Controller):
     async def reconcile(self, key: str) -> Result:
         node = self._nodes.get(key)
         if node is None or deleting(node):
-            self._written.pop(key, None)
+            self._pace.forget(key)
             return DONE
         patch = self._patch(node)
         if not patch:
             return DONE
-        early = self._written.get(key, -WINDOW_SECONDS) + WINDOW_SECONDS - monotonic()
-        if early > 0:
+        if early := self._pace.early(key):
             return again(early)
-        self._written[key] = monotonic()
         metadata = {"uid": uid_of(node), "labels": patch}
         self._nodes.observe(await self._kube.patch(NODES, key, {"metadata": metadata}, field_manager=MANAGER))
         return DONE

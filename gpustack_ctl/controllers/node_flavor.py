@@ -12,23 +12,26 @@ from collections.abc import Iterable
 
 import structlog
 
-from gpustack_ctl.accel.features import node_facts
+from gpustack_ctl.accel.features import NodeFacts, node_facts
 from gpustack_ctl.accel.flavors import FlavorPlan, FlavorSettings, plan_flavors
 from gpustack_ctl.accel.labels import RESOURCE_TYPE, TYPE_NODES
+from gpustack_ctl.controllers.pace import Pace
 from gpustack_ctl.controllers.settings import AWARE_CPU_MANUFACTURER, DERIVED_FROM_NODE, MIXED_ON_NODE, Settings
 from gpustack_ctl.controllers.sources import spec_changed
 from gpustack_ctl.controllers.writes import settle
 from gpustack_ctl.kube.client import Kube
-from gpustack_ctl.kube.controller import DONE, Controller, Result, Wake, changes
+from gpustack_ctl.kube.controller import DONE, Controller, Result, Wake, again, changes
 from gpustack_ctl.kube.errors import AlreadyExists
 from gpustack_ctl.kube.informer import Informer
-from gpustack_ctl.kube.objects import Obj, deleting, labels_of, name_of, uid_of
+from gpustack_ctl.kube.objects import Obj, annotations_of, deleting, labels_of, name_of, uid_of
 from gpustack_ctl.kube.resources import INSTANCE_TYPES, RESOURCE_FLAVORS
 
 log = structlog.get_logger()
 
 MANAGER = "gpustack-node-flavor"
 ALL_NODES = "nodes"
+PLAN_SECONDS = 0.2
+"""Changes of nodes within this time share one plan."""
 
 
 class NodeFlavor(Controller):
@@ -52,6 +55,8 @@ class NodeFlavor(Controller):
         self._flavors = flavors
         self._instance_types = instance_types
         self._settings = settings
+        self._pace = Pace(PLAN_SECONDS)
+        self._known: dict[str, tuple[object, NodeFacts | None]] = {}
 
     def wakes(self) -> Iterable[Wake]:
         yield changes(self._nodes, key=_all_nodes, when=spec_changed)
@@ -60,7 +65,9 @@ class NodeFlavor(Controller):
         yield changes(self._instance_types, key=_all_nodes, when=lambda _, new: new is None)
         yield self._settings.wake(MIXED_ON_NODE, AWARE_CPU_MANUFACTURER, DERIVED_FROM_NODE, keys=lambda: (ALL_NODES,))
 
-    async def reconcile(self, key: str) -> Result:  # noqa: ARG002 — there is one key
+    async def reconcile(self, key: str) -> Result:
+        if early := self._pace.early(key):
+            return again(early)
         plan = self._plan()
         for flavor in self._flavors.list():
             if _ours(flavor) and not deleting(flavor):
@@ -77,10 +84,16 @@ class NodeFlavor(Controller):
         settings = FlavorSettings(
             mixed_on_node=self._settings.on(MIXED_ON_NODE), aware_cpu=self._settings.on(AWARE_CPU_MANUFACTURER)
         )
-        facts = (
-            node_facts(node, self._devices.get(name_of(node))) for node in self._nodes.list() if not deleting(node)
-        )
-        return plan_flavors([fact for fact in facts if fact is not None], settings)
+        nodes = [node for node in self._nodes.list() if not deleting(node)]
+        self._known = {name_of(node): self._facts(node) for node in nodes}
+        return plan_flavors([facts for _, facts in self._known.values() if facts is not None], settings)
+
+    def _facts(self, node: Obj) -> tuple[object, NodeFacts | None]:
+        """A node's facts with what they were read from: read again only where that has changed."""
+        devices = self._devices.get(name_of(node))
+        source = (labels_of(node), annotations_of(node), devices and devices["metadata"].get("generation"))
+        known = self._known.get(name_of(node))
+        return known if known is not None and known[0] == source else (source, node_facts(node, devices))
 
     async def _end_if_due(self, flavor: Obj, wanted: Obj | None) -> None:
         if wanted is None:

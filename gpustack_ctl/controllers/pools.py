@@ -22,8 +22,7 @@ class PoolSelector:
 
     def matches(self, obj: Obj) -> bool:
         """Whether a Node, or the Devices of one, belongs to the pool."""
-        carried = labels_of(obj)
-        return all(carried.get(key) == value for key, value in self.required.items())
+        return self.required.items() <= labels_of(obj).items()
 
 
 def selector_of(instance_type: Obj, *, mixed_on_node: bool) -> PoolSelector:

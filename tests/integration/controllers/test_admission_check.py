@@ -13,7 +13,7 @@ from gpustack_ctl.accel.units import M, percentage_units
 from gpustack_ctl.controllers.workloads import check_state
 from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.objects import Obj, annotations_of, is_true
-from gpustack_ctl.kube.resources import EVENTS, INSTANCE_TYPES, PODS, WORKLOADS
+from gpustack_ctl.kube.resources import EVENTS, INSTANCE_TYPES, PODS
 from tests.integration.controllers.stage import Pool, Stage, a_pool, pod, until, workload_of
 
 
@@ -156,18 +156,14 @@ async def test_two_slices_of_thirty_percent_share_a_card_and_two_of_sixty_do_not
     await answered(managed.kube, namespace, "large", "Retry")
 
 
-async def test_a_node_that_is_gone_serves_nothing_and_a_verdict_on_a_finished_workload_is_not_given(
-    managed: Stage, namespace: str
-) -> None:
+async def test_a_node_that_is_gone_serves_nothing(managed: Stage, namespace: str) -> None:
     pool, node = await open_pool(managed, cards=1)
     await tenant(managed.kube, namespace, "tenant", node, card(pool, node, 0, Mode.EXCLUSIVE, M))
     await ask(managed.kube, pool, namespace, "late", half())
-    held = await answered(managed.kube, namespace, "late", "Retry")
-    await managed.kube.delete(PODS, "late", namespace, grace_period=0)
+    await answered(managed.kube, namespace, "late", "Retry")
+    await managed.nodes.remove(node)
 
-    async def gone() -> bool:
-        return not any(
-            each["metadata"]["uid"] == held["metadata"]["uid"] for each in await managed.kube.list(WORKLOADS, namespace)
-        )
+    async def told() -> bool:
+        return any(f"node {node} is gone" in event["note"] for event in await managed.kube.list(EVENTS, namespace))
 
-    await until("Kueue let the Workload go", gone, seconds=10)
+    await until("the Workload's events tell that its node is gone", told, seconds=10)

@@ -151,10 +151,10 @@ async def test_what_a_hand_changed_is_put_back(managed: Stage, namespace: str) -
     await until("the entrance is there", lambda: kube.get(LOCAL_QUEUES, pool.entrance, namespace))
     quota = {"spec": {"resourceGroups": []}}
     await kube.patch(CLUSTER_QUEUES, pool.queue, quota)
-    await kube.patch(NODES, node, {"metadata": {"labels": {"gpustack.ai/managed": None}}})
-    await kube.delete(LOCAL_QUEUES, pool.entrance, namespace)
     shape = {"metadata": {"labels": {f"acceleratable.feature.gpustack.ai/{pool.akey}.capacity": "99"}}}
     await kube.patch(RESOURCE_FLAVORS, pool.flavor(2), shape)
+    await kube.patch(NODES, node, {"metadata": {"labels": {"gpustack.ai/managed": None}}})
+    await kube.delete(LOCAL_QUEUES, pool.entrance, namespace)
 
     async def restored() -> bool:
         queue = await kube.get(CLUSTER_QUEUES, pool.queue)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gpustack_ctl.controllers.pool_views import PoolLedgers, catalog
+from gpustack_ctl.controllers.pool_views import PoolLedgers
 
 
 def devices(
@@ -30,8 +30,14 @@ def partitioned(name: str) -> dict[str, Any]:
     return {"id": name, "index": 0, "status": {"physicalSliced": {"count": 7, "profiles": [profile]}}}
 
 
+def ledgers_of(akey: str, *members: Any) -> PoolLedgers:
+    ledgers = PoolLedgers(akey)
+    ledgers.refresh(members)
+    return ledgers
+
+
 def test_everything_that_some_card_offers_is_on_offer() -> None:
-    detail = catalog("nvidia-a100", [devices("b", partitioned("P")), devices("a", sliceable("S"))])
+    detail = ledgers_of("nvidia-a100", devices("b", partitioned("P")), devices("a", sliceable("S"))).catalog()
     assert detail is not None
     assert (detail["manufacturer"], detail["product"], detail["memory"]) == ("nvidia", "NVIDIA A100", "81920Mi")
     assert detail["slicedDetail"] == {
@@ -41,14 +47,23 @@ def test_everything_that_some_card_offers_is_on_offer() -> None:
 
 
 def test_a_pool_without_a_ledger_has_no_catalog_yet() -> None:
-    assert catalog("nvidia-a100", []) is None
-    assert catalog("nvidia-l4", [devices("a", sliceable("S"))]) is None
+    assert ledgers_of("nvidia-a100").catalog() is None
+    assert ledgers_of("nvidia-l4", devices("a", sliceable("S"))).catalog() is None
+
+
+def test_a_node_that_leaves_takes_what_only_it_offered() -> None:
+    ledgers = ledgers_of("nvidia-a100", devices("b", partitioned("P")), devices("a", sliceable("S")))
+    ledgers.refresh([devices("a", sliceable("S"))])
+    assert "physical" not in (ledgers.catalog() or {})["slicedDetail"]
 
 
 def test_only_a_ledger_with_a_new_version_is_read_again() -> None:
-    ledgers = PoolLedgers("nvidia-a100")
     held = {"id": "S", "index": 0, "mode": 1, "allocated": 1_600_000, "remaining": 0}
-    assert ledgers.refresh([devices("a", sliceable("S"))]).printed == "1/1 1/10 100/100 0/0"
-    assert ledgers.refresh([devices("a", sliceable("S"), rows=[held])]).printed == "1/1 1/10 100/100 0/0"
-    assert ledgers.refresh([devices("a", sliceable("S"), rows=[held], version=2)]).printed == "0/0 0/0 0/0 0/0"
-    assert ledgers.refresh([]).exclusive.capacity == 0
+    ledgers = ledgers_of("nvidia-a100", devices("a", sliceable("S")))
+    assert ledgers.views().printed == "1/1 1/10 100/100 0/0"
+    ledgers.refresh([devices("a", sliceable("S"), rows=[held])])
+    assert ledgers.views().printed == "1/1 1/10 100/100 0/0"
+    ledgers.refresh([devices("a", sliceable("S"), rows=[held], version=2)])
+    assert ledgers.views().printed == "0/0 0/0 0/0 0/0"
+    ledgers.refresh([])
+    assert ledgers.views().exclusive.capacity == 0
