@@ -41,7 +41,8 @@ fmt:
     uv run ruff check --fix .
     uv run ruff format .
 
-# Files made from the code: CRDs, Kueue's configuration, the plugin stubs.
+# Files made from the code: CRDs, Kueue's configuration, policies, rights, the plugin stubs.
 generate:
     uv run python -m gpustack_ctl.proto.generate
     uv run python -m gpustack_ctl.crds deploy
+    uv run python -m gpustack_ctl.deployment deploy

@@ -1,0 +1,36 @@
+"""The files under deploy/ by their names there: one function makes what is written and what is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpustack_ctl.crds import as_yaml
+from gpustack_ctl.deployment import rbac
+from gpustack_ctl.kube.objects import Obj
+from gpustack_ctl.kube.resources import Resource
+from gpustack_ctl.webhooks import record_policy
+
+NAMESPACE = "gpustack-system"
+
+_HEADER = "# Made by `just generate` from {source}; change it there.\n"
+
+
+def files() -> dict[str, str]:
+    """Path below deploy/ to content."""
+    policies = [
+        _typed(record_policy.POLICIES, record_policy.policy()),
+        _typed(record_policy.BINDINGS, record_policy.binding()),
+    ]
+    return {
+        "policies/allocation-record.yaml": _file("gpustack_ctl/webhooks/record_policy.py", policies),
+        "rbac/manager.yaml": _file("gpustack_ctl/deployment/rbac.py", rbac.manager_manifests(NAMESPACE)),
+        "rbac/node-agent.yaml": _file("gpustack_ctl/deployment/rbac.py", rbac.agent_manifests(NAMESPACE)),
+    }
+
+
+def _typed(resource: Resource, obj: Obj) -> Obj:
+    return {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
+
+
+def _file(source: str, manifests: Iterable[Obj]) -> str:
+    return _HEADER.format(source=source) + "---\n".join(map(as_yaml, manifests))
