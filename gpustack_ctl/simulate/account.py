@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gpustack_ctl.accel.units import M
-from gpustack_ctl.simulate.fleet import NodeState, Spot
+from gpustack_ctl.simulate.fleet import FREE, HELD, NodeState
 
 MOST_POINTS = 64
 
@@ -47,25 +47,22 @@ class Account:
 
     def join(self, state: NodeState) -> None:
         """A node's cards come into the fleet."""
-        for spot in state.spots:
-            units = self.pools.setdefault(spot.state.card.akey, Units())
-            units.total += M
-            _add(units, spot, 1)
+        for akey, cards in state.kind.counts.items():
+            units = self.pools.setdefault(akey, Units())
+            units.total += cards * M
+            _add(units, state.sums[akey], 1)
 
     def leave(self, state: NodeState) -> None:
         """A node's cards leave it."""
-        for spot in state.spots:
-            units = self.pools[spot.state.card.akey]
-            units.total -= M
-            _add(units, spot, -1)
+        for akey, cards in state.kind.counts.items():
+            self.pools[akey].total -= cards * M
+            _add(self.pools[akey], state.sums[akey], -1)
 
     def change(self, before: NodeState, after: NodeState) -> None:
         """A node's cards are held differently."""
-        for old, new in zip(before.spots, after.spots, strict=True):
-            if old is not new:
-                units = self.pools[new.state.card.akey]
-                _add(units, old, -1)
-                _add(units, new, 1)
+        for akey, sums in after.sums.items():
+            _add(self.pools[akey], before.sums[akey], -1)
+            _add(self.pools[akey], sums, 1)
 
     def advance(self, now: float) -> None:
         """Time goes on to ``now`` with everything as it is."""
@@ -120,10 +117,9 @@ class Account:
         self._held, self._wasted = _in_pairs(self._held), _in_pairs(self._wasted)
 
 
-def _add(units: Units, spot: Spot, sign: int) -> None:
-    units.held += sign * spot.state.allocated
-    if spot.state.card.healthy:
-        units.free += sign * spot.state.remaining
+def _add(units: Units, sums: tuple[int, ...], sign: int) -> None:
+    units.held += sign * sums[HELD]
+    units.free += sign * sums[FREE]
 
 
 def _in_pairs(values: list[float]) -> list[float]:

@@ -17,7 +17,7 @@ from gpustack_ctl.accel.families import KeyKind, Mode
 from gpustack_ctl.accel.feasibility import Demand, Miss, fit
 from gpustack_ctl.accel.placement import Choice, accepts, choose
 from gpustack_ctl.accel.refusals import Refusal
-from gpustack_ctl.accel.units import M
+from gpustack_ctl.accel.units import INT64_MAX, M
 from gpustack_ctl.simulate.reading_nodes import SOMEBODY
 from gpustack_ctl.simulate.requests import Need
 from gpustack_ctl.simulate.scenario import Held
@@ -31,11 +31,12 @@ MOST_STATES = 50_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spot:
-    """A card in one state. `free` is what it adds to its node's counting keys, in the order of `COUNTED`."""
+    """A card in one state: what it adds to its node's `Sums`, and which needs it has room for."""
 
     state: CardState
     cores: int
-    free: tuple[int, ...]
+    sums: tuple[int, ...]
+    profiles: Mapping[str, int]
     accepted: dict[Need, bool] = field(default_factory=dict)
 
     def accepts(self, need: Need) -> bool:
@@ -49,6 +50,14 @@ class Spot:
 
 
 @dataclass(frozen=True, slots=True)
+class Needs:
+    """A growing list of what is counted on a flavor's nodes, known by its key."""
+
+    key: int
+    all: list[Need] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """A load that fits: what it takes, in the order of its Pods, and the node's state afterwards."""
 
@@ -57,17 +66,18 @@ class Answer:
 
 
 class NodeState:
-    """The cards of a node as they are held at one moment."""
+    """The cards of a node as they are held at one moment; `sums` are their figures by model."""
 
-    __slots__ = ("_answers", "_cards", "_counts", "free", "kind", "spots")
+    __slots__ = ("_answers", "_cards", "_counts", "_rows", "kind", "spots", "sums")
 
-    def __init__(self, kind: Kind, spots: tuple[Spot, ...], free: Mapping[str, tuple[int, ...]]) -> None:
+    def __init__(self, kind: Kind, spots: tuple[Spot, ...], sums: Mapping[str, tuple[int, ...]]) -> None:
         self.kind = kind
         self.spots = spots
-        self.free = free
+        self.sums = sums
         self._cards: NodeCards | None = None
         self._answers: dict[Load, Answer | None] = {}
         self._counts: dict[Need, int] = {}
+        self._rows: dict[int, tuple[int, ...]] = {}
 
     @property
     def cards(self) -> NodeCards:
@@ -75,6 +85,13 @@ class NodeState:
         if self._cards is None:
             self._cards = NodeCards("", tuple(spot.state for spot in self.spots), self.kind.counts)
         return self._cards
+
+    def counts(self, needs: Needs) -> tuple[int, ...]:
+        """The counts of all these needs."""
+        row = self._rows.get(needs.key)
+        if row is None or len(row) < len(needs.all):
+            row = self._rows[needs.key] = tuple(map(self.count, needs.all))
+        return row
 
     def count(self, need: Need) -> int:
         """How many such Pods the scheduler counts free: by the node's keys, which know nothing of single cards."""
@@ -87,16 +104,24 @@ class NodeState:
         """The same once the load's Pods are counted too."""
         if self.kind.counts.get(need.akey, 0) < need.cards:
             return 0
-        used = _used(load)
-        free = self.free[need.manufacturer]
-        rooms = [
-            (free[_POSITION[kind]] - used.get((need.manufacturer, kind), 0)) // amount for kind, amount in need.amounts
-        ]
-        rooms += [
-            (self._places(need.manufacturer, profile) - used.get((need.manufacturer, profile), 0)) // amount
-            for profile, amount in need.profiles
-        ]
-        return max(min(rooms), 0)
+        used = _used(load, need.manufacturer) if load else {}
+        free = self.free(need.manufacturer)
+        count = INT64_MAX
+        for kind, amount in need.amounts:
+            count = min(count, (free[POSITION[kind]] - used.get(kind, 0)) // amount)
+            if count <= 0:
+                return 0
+        for profile, amount in need.profiles:
+            places = sum(spot.profiles.get(profile, 0) for spot in self.spots)
+            count = min(count, (places - used.get(profile, 0)) // amount)
+        return max(count, 0)
+
+    def free(self, manufacturer: str) -> tuple[int, ...]:
+        """The manufacturer's sums, whose counting keys do not tell its models apart."""
+        akeys = self.kind.models[manufacturer]
+        if len(akeys) == 1:
+            return self.sums[akeys[0]]
+        return tuple(map(sum, zip(*(self.sums[akey] for akey in akeys), strict=True)))
 
     def answer(self, load: Load) -> Answer | None:
         """What the load does to the node, or None where gate 3 would hold it."""
@@ -129,7 +154,7 @@ class NodeState:
             Held(
                 self.kind.positions[choice.card.id],
                 choice.holding(SOMEBODY)._replace(container=""),
-                need.cores[choice.container],
+                need.cores(choice.container) if choice.mode is Mode.SLICED else 0,
             )
             for need, choice in chosen
         )
@@ -145,13 +170,6 @@ class NodeState:
                     return True
         return False
 
-    def _places(self, manufacturer: str, profile: str) -> int:
-        return sum(
-            spot.state.remaining_profiles().get(profile, 0)
-            for spot in self.spots
-            if spot.state.card.manufacturer == manufacturer
-        )
-
 
 class Kind:
     """Nodes with the same cards, and the states that they have been seen in."""
@@ -159,8 +177,11 @@ class Kind:
     def __init__(self, cards: Sequence[Card]) -> None:
         self.positions = {card.id: at for at, card in enumerate(cards)}
         self.counts: dict[str, int] = {}
+        self.models: dict[str, list[str]] = {}
         for card in cards:
             self.counts[card.akey] = self.counts.get(card.akey, 0) + 1
+            if self.counts[card.akey] == 1:
+                self.models.setdefault(card.manufacturer, []).append(card.akey)
         self.cards = tuple(cards)
         self._spots: dict[tuple[int, bool, tuple[Holding, ...], int], Spot] = {}
         self._states: dict[tuple[Spot, ...], NodeState] = {}
@@ -207,7 +228,8 @@ class Kind:
         if spot is None:
             card = self.cards[at] if healthy else replace(self.cards[at], healthy=False)
             state = state_of(card, holdings)
-            spot = self._spots[key] = Spot(state, cores, _free_keys(state, cores))
+            profiles = state.remaining_profiles() if card.partitioned else {}
+            spot = self._spots[key] = Spot(state, cores, _figures(state, cores), profiles)
         return spot
 
     def _state(self, spots: tuple[Spot, ...], before: NodeState | None) -> NodeState:
@@ -215,12 +237,12 @@ class Kind:
         if state is None:
             if len(self._states) >= MOST_STATES:
                 self._states.clear()
-            free = _sums(spots) if before is None else _changed_sums(before, spots)
-            state = self._states[spots] = NodeState(self, spots, free)
+            sums = _sums(spots) if before is None else _changed_sums(before, spots)
+            state = self._states[spots] = NodeState(self, spots, sums)
         return state
 
 
-#: The counting keys of a node, in the order of `Spot.free`; per-profile keys are counted when asked for.
+#: What is summed up over a node's cards: its counting keys (those by profile are counted when asked for), ...
 COUNTED = (
     KeyKind.WHOLE,
     KeyKind.SHARED,
@@ -230,11 +252,13 @@ COUNTED = (
     KeyKind.PARTITIONED,
     KeyKind.PARTITIONED_UNITS,
 )
-_POSITION = {kind: at for at, kind in enumerate(COUNTED)}
+POSITION = {kind: at for at, kind in enumerate(COUNTED)}
+#: ... and units held, and free on healthy cards.
+HELD, FREE = len(COUNTED), len(COUNTED) + 1
 
 
-def _free_keys(state: CardState, cores: int) -> tuple[int, ...]:
-    """What is left of the card's part in each counting key.
+def _figures(state: CardState, cores: int) -> tuple[int, ...]:
+    """What is left of the card's part in each counting key, and its units.
 
     Tokens are lost with the card's health and to another mode, since the device plugin then reports them unhealthy;
     units and percentages are not, since they are written from what the cards are, not from how they are held.
@@ -250,33 +274,35 @@ def _free_keys(state: CardState, cores: int) -> tuple[int, ...]:
     if card.whole_capable and card.healthy:
         whole, shares = int(state.free), state.shares_free
         slots = state.slots_free if card.sliceable and state.mode in (Mode.NONE, Mode.SLICED) else 0
-    return whole, shares, slots, units, percentage, tokens, partition_units
+    free = state.remaining if card.healthy else 0
+    return whole, shares, slots, units, percentage, tokens, partition_units, state.allocated, free
 
 
 def _sums(spots: Sequence[Spot]) -> dict[str, tuple[int, ...]]:
-    by_maker: dict[str, tuple[int, ...]] = {}
+    sums: dict[str, tuple[int, ...]] = {}
     for spot in spots:
-        maker = spot.state.card.manufacturer
-        by_maker[maker] = tuple(map(add, by_maker.get(maker, (0,) * len(COUNTED)), spot.free))
-    return by_maker
+        akey = spot.state.card.akey
+        sums[akey] = tuple(map(add, sums[akey], spot.sums)) if akey in sums else spot.sums
+    return sums
 
 
 def _changed_sums(before: NodeState, spots: Sequence[Spot]) -> Mapping[str, tuple[int, ...]]:
     """The sums once some cards have changed: only those are added anew."""
-    free = dict(before.free)
+    sums = dict(before.sums)
     for old, new in zip(before.spots, spots, strict=True):
         if old is not new:
-            maker = new.state.card.manufacturer
-            free[maker] = tuple(map(add, map(sub, free[maker], old.free), new.free))
-    return free
+            akey = new.state.card.akey
+            sums[akey] = tuple(map(add, map(sub, sums[akey], old.sums), new.sums))
+    return sums
 
 
-def _used(load: Load) -> dict[tuple[str, str], int]:
-    """What a load takes of the counting keys, by manufacturer and kind or profile."""
-    used: dict[tuple[str, str], int] = {}
+def _used(load: Load, manufacturer: str) -> dict[str, int]:
+    """What a load takes of a manufacturer's counting keys, by kind or profile."""
+    used: dict[str, int] = {}
     for need, pods in load:
-        for name, amount in (*need.amounts, *need.profiles):
-            used[need.manufacturer, name] = used.get((need.manufacturer, name), 0) + amount * pods
+        if need.manufacturer == manufacturer:
+            for name, amount in (*need.amounts, *need.profiles):
+                used[name] = used.get(name, 0) + amount * pods
     return used
 
 

@@ -82,9 +82,13 @@ class Index:
         self.listed = Order(ranks)
         self.missed = Order(ranks)
 
-    def changed(self, rank: int, count: int) -> None:
-        """The node's state is another, and this is how many Pods it counts free now."""
-        self.listed.put(rank, count if count >= self.pods else 0)
+    def changed(self, rank: int, count: int, *, grew: bool) -> None:
+        """The node counts so many Pods free now; only where it ``grew`` can gate 3 have come to think otherwise."""
+        count = count if count >= self.pods else 0
+        if not grew and self.missed.count(rank):
+            self.missed.put(rank, count)
+            return
+        self.listed.put(rank, count)
         self.missed.put(rank, 0)
 
     def miss(self, rank: int) -> None:

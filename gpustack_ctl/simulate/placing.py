@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from gpustack_ctl.accel.cards import Card
-from gpustack_ctl.simulate.fleet import Answer, Kind, Load, NodeState
+from gpustack_ctl.simulate.fleet import Answer, Kind, Load, Needs, NodeState
 from gpustack_ctl.simulate.index import Index
 from gpustack_ctl.simulate.quota import Flavor, Quota
 from gpustack_ctl.simulate.requests import Need, Request, Role
@@ -74,33 +74,44 @@ class Fleet:
             Node(name, rank, kind, state) for rank, (name, kind, state) in enumerate(sorted(built, key=_name))
         ]
         self.by_name = {node.name: node for node in self.nodes}
-        self._indexes: dict[tuple[Flavor, Need, int], Index] = {}
-        self._of_flavor: dict[Flavor, list[tuple[Need, Index]]] = {}
+        self._by_question: dict[tuple[Flavor, Need, int], Index] = {}
+        self._needs: dict[Flavor, Needs] = {}
+        self._indexes: dict[Flavor, list[Index]] = {}
         self._join_flavors()
 
     def lose(self, node: Node) -> None:
         """The node is gone, and so are its credits."""
         node.gone = True
-        self.change(node, node.state)
+        for flavor in node.flavors:
+            for index in self._indexes.get(flavor, ()):
+                index.changed(node.rank, 0, grew=True)
         self._quota.plan({each.name: each.kind.cards for each in self.nodes if not each.gone})
         self._join_flavors()
 
-    def change(self, node: Node, state: NodeState) -> None:
-        """The node is held differently now."""
-        node.state = state
+    def change(self, node: Node, state: NodeState, *, grew: bool) -> None:
+        """The node is held differently now; ``grew`` says that this may have made room."""
+        before, node.state = node.state, state
+        if node.gone:
+            return
+        rank = node.rank
         for flavor in node.flavors:
-            for need, index in self._of_flavor.get(flavor, ()):
-                index.changed(node.rank, 0 if node.gone else state.count(need))
+            needs = self._needs.get(flavor)
+            if needs is None:
+                continue
+            for index, old, new in zip(self._indexes[flavor], before.counts(needs), state.counts(needs), strict=True):
+                if old != new or (grew and index.missed.count(rank)):
+                    index.changed(rank, new, grew=grew)
 
     def index(self, flavor: Flavor, need: Need, pods: int) -> Index:
         """The nodes of the flavor for so many Pods of the need on one node."""
-        index = self._indexes.get((flavor, need, pods))
+        index = self._by_question.get((flavor, need, pods))
         if index is None:
-            index = self._indexes[flavor, need, pods] = Index(len(self.nodes), pods)
-            self._of_flavor.setdefault(flavor, []).append((need, index))
+            index = self._by_question[flavor, need, pods] = Index(len(self.nodes), pods)
+            self._indexes.setdefault(flavor, []).append(index)
+            self._needs.setdefault(flavor, Needs(len(self._needs))).all.append(need)
             for node in self.nodes:
                 if not node.gone and flavor in node.flavors:
-                    index.changed(node.rank, node.state.count(need))
+                    index.changed(node.rank, node.state.count(need), grew=True)
         return index
 
     def _join_flavors(self) -> None:
@@ -136,6 +147,7 @@ class _Attempt:
         self._pinned = pinned
         self._credits: dict[Flavor, int] = {}
         self._loads: dict[int, Load] = {}
+        self._answers: dict[int, Answer] = {}
         self._roles: dict[int, tuple[str, ...]] = {}
 
     def take(self, role: Role, flavor: Flavor) -> Waits | None:
@@ -157,8 +169,7 @@ class _Attempt:
     def placed(self) -> Placed:
         """The place, once every PodSet has one."""
         nodes = self._fleet.nodes
-        answers = [(nodes[rank], nodes[rank].state.answer(load)) for rank, load in self._loads.items()]
-        taken = tuple((node, answer.taken, answer.after) for node, answer in answers if answer is not None)
+        taken = tuple((nodes[rank], answer.taken, answer.after) for rank, answer in self._answers.items())
         return Placed(taken, tuple(self._credits.items()))
 
     def _on(self, node: Node, role: Role, flavor: Flavor) -> Waits | None:
@@ -185,17 +196,17 @@ class _Attempt:
 
     def _on_several(self, role: Role, flavor: Flavor) -> bool:
         """Kueue's split: node after node, each filled; only nodes that take all Pods that could be sent there."""
-        before = dict(self._loads), dict(self._roles)
+        before = dict(self._loads), dict(self._answers), dict(self._roles)
         left = role.pods
         with closing(self._candidates(role, flavor, 1)) as candidates:
             for count, node in candidates:
-                if self._answer(node, role, min(count, role.pods)) is None:
+                if node.state.answer(self._load(node, role, min(count, role.pods))) is None:
                     continue
                 self._give(node, role, min(count, left))
                 left -= min(count, left)
                 if not left:
                     return True
-        self._loads, self._roles = before
+        self._loads, self._answers, self._roles = before
         return False
 
     def _candidates(self, role: Role, flavor: Flavor, pods: int) -> Generator[tuple[int, Node], None, None]:
@@ -217,14 +228,18 @@ class _Attempt:
         for count, other in laden:
             yield count, nodes[other]
 
-    def _answer(self, node: Node, role: Role, pods: int) -> Answer | None:
-        return node.state.answer((*self._loads.get(node.rank, ()), (role.need, pods)))
+    def _load(self, node: Node, role: Role, pods: int) -> Load:
+        """What the node was given so far, and so many Pods more."""
+        return (*self._loads.get(node.rank, ()), (role.need, pods))
 
     def _give(self, node: Node, role: Role, pods: int) -> bool:
         """Give the node so many Pods, if its cards agree together with what it was given before."""
-        if self._answer(node, role, pods) is None:
+        load = self._load(node, role, pods)
+        answer = node.state.answer(load)
+        if answer is None:
             return False
-        self._loads[node.rank] = (*self._loads.get(node.rank, ()), (role.need, pods))
+        self._loads[node.rank] = load
+        self._answers[node.rank] = answer
         self._roles[node.rank] = (*self._roles.get(node.rank, ()), role.name)
         return True
 
@@ -251,7 +266,7 @@ class _Attempt:
         return False
 
     def _miss(self, node: Node, state: NodeState, role: Role, pods: int) -> str:
-        load = (*self._loads.get(node.rank, ()), (role.need, pods))
+        load = self._load(node, role, pods)
         message = state.miss(load, (*self._roles.get(node.rank, ()), role.name), node.name)
         return (
             message or f"node {node.name} has room for {pods} of {role.pods} Pods, its neighbours for none of the rest"

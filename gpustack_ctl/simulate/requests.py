@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -27,7 +27,8 @@ class Need:
     """What one Pod needs of a pool's cards. Equal templates share one object, which therefore serves as a key.
 
     `amounts` is what the scheduler counts on a node, by kind of key; `profiles` what it counts by partition profile;
-    `cards` is the least number of cards that the node must have, as the webhook pinned it.
+    `cards` is the least number of cards that the node must have, as the webhook pinned it. `largest` is the claim on
+    most cards, and `distinct_cards` how many must each have room for a part of it.
     """
 
     akey: str
@@ -37,22 +38,20 @@ class Need:
     profiles: tuple[tuple[str, int], ...]
     cards: int
     credits: int
-    cores: Mapping[str, int]
+    units: int = field(init=False)
+    largest: ContainerDemand = field(init=False)
+    distinct_cards: int = field(init=False)
 
-    @property
-    def units(self) -> int:
-        """Units of cards that one Pod takes."""
-        return sum(claim.cards * claim.units for claim in self.demand.containers)
+    def __post_init__(self) -> None:
+        claims = self.demand.containers
+        largest = max(claims, key=lambda claim: (claim.cards, claim.units))
+        object.__setattr__(self, "units", sum(claim.cards * claim.units for claim in claims))
+        object.__setattr__(self, "largest", largest)
+        object.__setattr__(self, "distinct_cards", 1 if largest.profile else largest.cards)
 
-    @property
-    def largest(self) -> ContainerDemand:
-        """The claim on most cards, and of most units among those."""
-        return max(self.demand.containers, key=lambda claim: (claim.cards, claim.units))
-
-    @property
-    def distinct_cards(self) -> int:
-        """The cards that must each have room for a part of it; partitions may all lie on one."""
-        return 1 if self.largest.profile else self.largest.cards
+    def cores(self, container: str) -> int:
+        """The compute percentage of the container's slice, as its node counts it."""
+        return next(claim.cores_percentage or 0 for claim in self.demand.containers if claim.container == container)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,7 +125,6 @@ class Requests:
             profiles=tuple(profiles.items()),
             cards=_pinned_cards(folded),
             credits=self._credits(folded),
-            cores={claim.container: claim.cores_percentage or 0 for claim in demand.containers},
         )
 
     def _counted(self, spec: Mapping[str, Any]) -> tuple[dict[KeyKind, int], dict[str, int]]:
@@ -138,7 +136,11 @@ class Requests:
                 continue
             if known.profile is not None:
                 profiles[known.profile] = amount
-            elif known.kind not in _NEVER_BINDING:
+            elif known.kind in (KeyKind.MEMORY_PERCENTAGE, KeyKind.MEMORY_MIB):
+                continue  # they fold to units, and a node that lacks them lacks the units too
+            elif known.kind is KeyKind.CORES_PERCENTAGE and known.manufacturer.cores_overcommit:
+                continue  # a node then has a whole card's compute for every slot
+            else:
                 amounts[known.kind] = amount
         return amounts, profiles
 
@@ -149,10 +151,6 @@ class Requests:
             for name, price in self._prices.get(key, {}).items():
                 charged[name] += price * amount
         return charged.total()
-
-
-#: Percentages and MiB of memory fold to units, and a node that lacks them lacks the units too.
-_NEVER_BINDING = frozenset({KeyKind.MEMORY_PERCENTAGE, KeyKind.MEMORY_MIB})
 
 
 def _pod_amounts(spec: Mapping[str, Any]) -> dict[str, int]:

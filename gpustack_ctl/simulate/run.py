@@ -105,7 +105,7 @@ class _Simulation:
             flavor.reserved += credits_
         for node, _, after in found.taken:
             self._account.change(node.state, after)
-            self._fleet.change(node, after)
+            self._fleet.change(node, after, grew=False)
         until = _NEVER if arrival.duration is None else now + arrival.duration
         self._running[arrival.number] = _Running(arrival, found, until)
         if until < _NEVER:
@@ -158,7 +158,7 @@ class _Simulation:
             after = node.kind.without(node.state, taken)
             if not node.gone:
                 self._account.change(node.state, after)
-            self._fleet.change(node, after)
+            self._fleet.change(node, after, grew=True)
         self._made_room.add(running.arrival.request.akey)
         return running
 
@@ -173,7 +173,7 @@ class _Simulation:
                 after = node.kind.with_health(node.state, event.card, healthy=event.what == "healthy")
                 if not node.gone:
                     self._account.change(node.state, after)
-                self._fleet.change(node, after)
+                self._fleet.change(node, after, grew=True)
                 self._made_room.update(node.kind.counts)
 
     def _release(self, number: int, at: float) -> None:
