@@ -6,6 +6,7 @@ Every flag also reads `GPUSTACK_CTL_<FLAG>`. What a command needs is imported wh
 carry the local cluster in its memory.
 """
 
+import os
 import socket
 import sys
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from typing import Any, TypeVar
 import click
 
 from gpustack_ctl import __version__
+from gpustack_ctl.simulate.help import SCENARIO_KEYS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -206,6 +208,32 @@ def crds(output: str) -> None:
     click.echo("---\n".join(definitions.as_yaml(manifest) for manifest in manifests), nl=False)
 
 
+@cli.command(epilog=SCENARIO_KEYS)
+@click.argument("scenario", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@output_flag
+def simulate(scenario: Path, output: str) -> None:
+    """Run the gates over a fleet that a file describes: no cluster, simulated time.
+
+    Says of each Workload what gates 1, 2 and 3 answered, which cards it got and when it ran, and of the fleet how well
+    it was used and how much room nobody could use.
+    """
+    from rich.console import Console
+
+    from gpustack_ctl.accel.families import manufacturers
+    from gpustack_ctl.simulate import report
+    from gpustack_ctl.simulate.reading import load_scenario
+    from gpustack_ctl.simulate.run import simulate as run_scenario
+
+    table = manufacturers(os.environ)
+    described = load_scenario(scenario, table=table)
+    with report.progress() as progress:
+        results = run_scenario(described, table=table, progress=progress)
+    if output == "json":
+        results.write_json(sys.stdout)
+        return
+    report.show(results, Console())
+
+
 @cli.group()
 def local() -> None:
     """A real cluster from processes on this machine: etcd, Kubernetes, Kueue and a kubelet; no container engine."""
@@ -316,12 +344,6 @@ def demo(kubeconfig: str | None, context: str | None, output: str, **values: Any
 
 def _run(arguments: list[str]) -> int:
     """Run the command line; every expected failure becomes one plain message and its exit code."""
-    from gpustack_ctl.agent.config import BadConfigError
-    from gpustack_ctl.agent.one_per_node import AgentRunningError
-    from gpustack_ctl.documents.marked import DocumentError
-    from gpustack_ctl.kube.errors import KubeError
-    from gpustack_ctl.localcluster.errors import LocalClusterError
-
     try:
         cli.main(arguments, prog_name="gpustack-ctl", standalone_mode=False)
     except click.ClickException as error:
@@ -329,13 +351,49 @@ def _run(arguments: list[str]) -> int:
         return BAD_INPUT
     except click.Abort:
         return 130
-    except (DocumentError, BadConfigError) as error:
-        return _fail(str(error), BAD_INPUT)
-    except (KubeError, LocalClusterError, AgentRunningError) as error:
-        return _fail(str(error), OUT_OF_REACH)
     except SystemExit as exit_:
         return exit_.code if isinstance(exit_.code, int) else NO
+    except _bad_input() as error:
+        return _fail(str(error), BAD_INPUT)
+    except _out_of_reach() as error:
+        return _fail(f"{error}{_advice(error)}", OUT_OF_REACH)
     return 0
+
+
+def _bad_input() -> tuple[type[Exception], ...]:
+    """What is wrong with something that a person wrote.
+
+    Like all that only a failure needs, it is imported when one is there: a running role should not carry it.
+    """
+    from gpustack_ctl.agent.config import BadConfigError
+    from gpustack_ctl.documents.marked import DocumentError
+    from gpustack_ctl.kube.errors import BadKubeconfig
+
+    return (BadConfigError, BadKubeconfig, DocumentError)
+
+
+def _out_of_reach() -> tuple[type[Exception], ...]:
+    """What is wrong with the cluster, or with this host."""
+    from gpustack_ctl.agent.one_per_node import AgentRunningError
+    from gpustack_ctl.kube.errors import KubeError
+    from gpustack_ctl.localcluster.errors import LocalClusterError
+    from gpustack_ctl.telemetry.health import CannotServeError
+    from gpustack_ctl.webhooks.server import CannotListenError
+
+    return (AgentRunningError, CannotListenError, CannotServeError, KubeError, LocalClusterError)
+
+
+def _advice(error: Exception) -> str:
+    """What to do about an API server's no, or its silence; other errors bring their own."""
+    from gpustack_ctl.kube.errors import Forbidden, Unreachable
+
+    match error:
+        case Unreachable():
+            return "; is the cluster up, and are --kubeconfig and --context the right ones?"
+        case Forbidden():
+            return "; name a user who may with --kubeconfig or --context, or give this one the right"
+        case _:
+            return ""
 
 
 def _run_roles(values: dict[str, Any], *, manager: bool = False, agent: bool = False) -> None:

@@ -4,6 +4,7 @@ A role adds a check for each thing it needs before it may get traffic: caches sy
 registered. `/healthz` answers as long as the event loop turns; `/readyz` names every check that is not there yet.
 """
 
+import os
 from collections.abc import Callable
 
 import anyio
@@ -12,6 +13,10 @@ from anyio.abc import TaskStatus
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 
 Check = Callable[[], bool]
+
+
+class CannotServeError(Exception):
+    """The port is taken, or not allowed; the text names it."""
 
 
 class Health:
@@ -30,14 +35,19 @@ class Health:
         return [name for name, check in self._checks.items() if not check()]
 
     async def serve(self, *, host: str, port: int, task_status: TaskStatus[int] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled; reports the port taken (`port` 0 takes a free one)."""
+        """Serve until cancelled; reports the port taken (`port` 0 takes a free one). Raises CannotServeError."""
         app = web.Application()
         app.add_routes([web.get("/healthz", _alive), web.get("/readyz", self._ready), web.get("/metrics", _metrics)])
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
         try:
-            site = web.TCPSite(runner, host, port)
-            await site.start()
+            try:
+                await web.TCPSite(runner, host, port).start()
+            except OSError as cause:
+                raise CannotServeError(
+                    f"/metrics cannot be served on {host}:{port}: {os.strerror(cause.errno or 0)}; "
+                    "choose another port with --metrics-port"
+                ) from cause
             task_status.started(runner.addresses[0][1])
             await anyio.sleep_forever()
         finally:
