@@ -14,11 +14,11 @@ from gpustack_ctl.agent.identify import Identifier
 from gpustack_ctl.agent.journal import Journal
 from gpustack_ctl.agent.node_ledger import NodeLedger
 from gpustack_ctl.agent.node_lock import NodeLock
-from gpustack_ctl.agent.partitions import SimulatedPartitions
 from gpustack_ctl.agent.plugin import DevicePlugin
 from gpustack_ctl.agent.pod_resources import PodResources
 from gpustack_ctl.agent.reservations import Reservations
 from gpustack_ctl.agent.responders import responders
+from gpustack_ctl.agent.simulated_partitions import SimulatedPartitions
 from gpustack_ctl.agent.switches import switches
 from gpustack_ctl.agent.tokens import PluginResource
 from gpustack_ctl.agent.turns import Turns

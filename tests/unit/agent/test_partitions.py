@@ -9,7 +9,8 @@ from gpustack_ctl.accel.families import Mode
 from gpustack_ctl.accel.geometry import Placement
 from gpustack_ctl.accel.records import Entry
 from gpustack_ctl.agent.detectors.inventory_file import CallFailure
-from gpustack_ctl.agent.partitions import PartitionError, SimulatedPartitions
+from gpustack_ctl.agent.partitions import PartitionError
+from gpustack_ctl.agent.simulated_partitions import SimulatedPartitions
 
 POD = PodKey("default", "pod", "uid-1")
 

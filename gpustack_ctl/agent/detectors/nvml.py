@@ -1,0 +1,117 @@
+"""The cards of this node as NVIDIA's driver tells of them.
+
+Every pass asks for everything anew, so a card that appears, leaves, turns ill or changes its MIG mode is seen without a
+restart: at once where the driver sends an event, within seconds where it does not. "No accelerators" is believed only
+when the PCI bus says so too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import anyio
+import structlog
+
+from gpustack_ctl.accel.families import Manufacturers
+from gpustack_ctl.agent.detectors.detector import DetectionError
+from gpustack_ctl.agent.inventory import Inventory
+from gpustack_ctl.agent.nvml.health import Health
+from gpustack_ctl.agent.nvml.host import SYSFS, cards_on_the_bus
+from gpustack_ctl.agent.nvml.inventory import inventory_of
+from gpustack_ctl.agent.nvml.reading import read_cards
+from gpustack_ctl.agent.nvml.session import Nvml, NvmlError
+from gpustack_ctl.agent.nvml.snapshot import CardReading, Snapshot
+
+log = structlog.get_logger()
+
+#: How long a change that no event tells of may go unseen.
+_PERIOD_SECONDS = 15.0
+#: How long one wait sleeps inside the library, where it cannot be cancelled.
+_WAIT_MILLISECONDS = 1000
+
+
+class NvmlDetector:
+    """A detector whose hardware is real."""
+
+    def __init__(
+        self,
+        nvml: Nvml,
+        *,
+        table: Manufacturers,
+        group_id_with_memory: bool = False,
+        sysfs: Path = SYSFS,
+        period_seconds: float = _PERIOD_SECONDS,
+    ) -> None:
+        self._nvml = nvml
+        self._table = table
+        self._with_memory = group_id_with_memory
+        self._sysfs = sysfs
+        self._period = period_seconds
+        self._health = Health()
+        self._last: Snapshot | None = None
+
+    async def detect(self) -> Inventory:
+        """What the driver says now. Raises DetectionError; the next pass then opens the library anew."""
+        return inventory_of(await self.snapshot(), table=self._table, group_id_with_memory=self._with_memory)
+
+    async def snapshot(self) -> Snapshot:
+        """The same before anything is derived from it: what a recording holds. Raises DetectionError."""
+        try:
+            found = await self._nvml.run(lambda: read_cards(self._health, before=self._last, sysfs=self._sysfs))
+        except NvmlError as error:
+            await self._start_anew()
+            if self._last is None and self._no_cards_here():
+                log.info("no card of this manufacturer on the PCI bus, and no driver", error=str(error))
+                return Snapshot()
+            raise DetectionError(f"NVML: {error}") from error
+        _refuse_twins(found)
+        self._tell_of_changes(found)
+        self._last = found
+        return found
+
+    async def changed(self) -> None:
+        """Return when the driver told of something, and at the latest after the period."""
+        until = anyio.current_time() + self._period
+        milliseconds = min(_WAIT_MILLISECONDS, int(self._period * 1000))
+        try:
+            while anyio.current_time() < until:
+                if await self._nvml.wait(lambda: self._health.wait(milliseconds)):
+                    return
+        except NvmlError as error:
+            log.warning("the driver's events cannot be waited for, looking again", error=str(error))
+            await self._start_anew()
+
+    async def _start_anew(self) -> None:
+        """Whatever broke, the library may have lost its driver: it is opened again for the next pass."""
+        await self._nvml.wait(self._health.forget_events)
+        await self._nvml.close()
+
+    def _no_cards_here(self) -> bool:
+        return cards_on_the_bus(self._table.by_key["nvidia"].pci_vendor, sysfs=self._sysfs) == 0
+
+    def _tell_of_changes(self, found: Snapshot) -> None:
+        before = {card.uuid: card for card in self._last.cards} if self._last else {}
+        for uuid in before.keys() - {card.uuid for card in found.cards}:
+            self._health.card_was_away(uuid)
+            log.warning("a card is gone", card=uuid, index=before[uuid].index)
+        for card in found.cards:
+            _tell(card, before.get(card.uuid))
+
+
+def _tell(card: CardReading, before: CardReading | None) -> None:
+    trouble_before = before.trouble if before else ""
+    if card.trouble != trouble_before:
+        if card.trouble:
+            log.warning("card unhealthy", card=card.uuid, index=card.index, reason=card.trouble)
+        else:
+            log.info("card healthy again", card=card.uuid, index=card.index)
+    if before is not None and card.mig != before.mig:
+        log.info("MIG mode changed", card=card.uuid, index=card.index, mig=card.mig)
+
+
+def _refuse_twins(found: Snapshot) -> None:
+    """Cards are accounted for by UUID: two of one name would be promised as one."""
+    for uuid, times in Counter(card.uuid for card in found.cards).items():
+        if times > 1:
+            raise DetectionError(f"NVML names {times} cards {uuid}")
