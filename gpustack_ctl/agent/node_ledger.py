@@ -43,7 +43,7 @@ class NodeLedger:
         self._cards: tuple[Card, ...] = ()
         self._ledger: Ledger | None = None
         self._watchers: list[Callable[[], None]] = []
-        reservations.on_change(self.changed)
+        reservations.on_change(lambda _: self.changed())
         pods.subscribe(self._pod_changed)
 
     @property

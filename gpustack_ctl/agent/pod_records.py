@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
+from gpustack_ctl.accel.cards import PodKey
 from gpustack_ctl.accel.labels import ALLOCATED
 from gpustack_ctl.accel.records import Record, RecordError, format_record, record_of
 from gpustack_ctl.agent.publication import FIELD_MANAGER
@@ -57,10 +58,9 @@ class PodRecords(Controller):
         self._pods.observe(patched)
         return DONE
 
-    def _look_again(self) -> None:
+    def _look_again(self, pod: PodKey) -> None:
         if hasattr(self, "queue"):  # before `run` there is none; every Pod is looked at when it starts
-            for promise in self._reservations:
-                self.queue.add(f"{promise.pod.namespace}/{promise.pod.name}")
+            self.queue.add(f"{pod.namespace}/{pod.name}")
 
 
 def _record_differs(old: Obj | None, new: Obj | None) -> bool:

@@ -59,11 +59,11 @@ class Reservations:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._promises: dict[PromiseKey, Promise] = {}
-        self._watchers: list[Callable[[], None]] = []
+        self._watchers: list[Callable[[PodKey], None]] = []
         metrics.promises.set_function(self._promises.__len__)
 
-    def on_change(self, watcher: Callable[[], None]) -> None:
-        """Call `watcher` after every change."""
+    def on_change(self, watcher: Callable[[PodKey], None]) -> None:
+        """Call `watcher` with the Pod after every change to what it was promised."""
         self._watchers.append(watcher)
 
     async def load(self) -> None:
@@ -71,7 +71,8 @@ class Reservations:
         for document in self._journal.read():
             self._replay(document)
         await self._compact()
-        self._changed()
+        for pod in {promise.pod for promise in self}:
+            self._changed(pod)
 
     def __iter__(self) -> Iterator[Promise]:
         return iter(tuple(self._promises.values()))
@@ -95,11 +96,11 @@ class Reservations:
                 record[promise.container] = record.get(promise.container, ()) + promise.entries
         return record
 
-    def for_ledger(self, *, without: tuple[str, str] | None = None) -> list[Reservation]:
-        """Every container's promises as the ledger takes them; `without` leaves one (uid, container) out."""
+    def for_ledger(self) -> list[Reservation]:
+        """Every container's promises as the ledger takes them."""
         merged: dict[tuple[PodKey, str], tuple[Entry, ...]] = {}
         for promise in self._promises.values():
-            if promise.entries and (promise.pod.uid, promise.container) != without:
+            if promise.entries:
                 place = (promise.pod, promise.container)
                 merged[place] = merged.get(place, ()) + promise.entries
         return [Reservation(pod, container, entries) for (pod, container), entries in merged.items()]
@@ -111,7 +112,7 @@ class Reservations:
         """
         self._journal.append({"promise": _written(promise)})
         self._promises[promise.key] = promise
-        self._changed()
+        self._changed(promise.pod)
 
     async def flush(self) -> None:
         """Return once every promise is on the disk. Raises JournalError."""
@@ -119,13 +120,11 @@ class Reservations:
 
     async def drop(self, keys: Iterable[PromiseKey]) -> None:
         """Forget promises. Raises JournalError."""
-        gone = [key for key in keys if key in self._promises]
-        for key in gone:
+        for key in keys:
+            if key not in self._promises:
+                continue
             self._journal.append({"release": list(key)})
-            del self._promises[key]
-        if not gone:
-            return
-        self._changed()
+            self._changed(self._promises.pop(key).pod)
         if self._journal.size > _COMPACT_AT:
             await self._compact()
 
@@ -146,9 +145,9 @@ class Reservations:
             return
         self._promises[promise.key] = promise
 
-    def _changed(self) -> None:
+    def _changed(self, pod: PodKey) -> None:
         for watcher in self._watchers:
-            watcher()
+            watcher(pod)
 
 
 def _written(promise: Promise) -> dict[str, Any]:
