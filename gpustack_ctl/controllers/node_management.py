@@ -61,6 +61,8 @@ class NodeManagement(Controller):
         if devices is None or deleting(devices):
             return DONE
         wanted = {label: labels_of(node).get(label) for label in (MANAGED, TOPOLOGY_PROFILE)}
+        if wanted[MANAGED] and not wanted[TOPOLOGY_PROFILE]:
+            return DONE  # the topology controller is about to label the node, and that wakes this key
         if all(labels_of(devices).get(label) == value for label, value in wanted.items()):
             return DONE
         patch = {"metadata": {"uid": uid_of(devices), "labels": wanted}}
