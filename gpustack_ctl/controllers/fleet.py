@@ -9,6 +9,7 @@ Pods that ask for a device outside Kueue, and have none recorded, are counted as
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import anyio
 
@@ -17,7 +18,7 @@ from gpustack_ctl.accel.families import Manufacturers
 from gpustack_ctl.accel.feasibility import Demand
 from gpustack_ctl.accel.inflight import Inflight, occupy
 from gpustack_ctl.accel.labels import HOSTNAME, KUEUE_PODSET, KUEUE_WORKLOAD, PLANNED
-from gpustack_ctl.accel.ledger import is_held, pod_key, rebuild
+from gpustack_ctl.accel.ledger import Ledger, is_held, pod_key, rebuild
 from gpustack_ctl.accel.plans import PodPlan, open_entries, parse_plan
 from gpustack_ctl.accel.pools import Pool, pool_of
 from gpustack_ctl.accel.records import Record, RecordError, record_of
@@ -45,30 +46,36 @@ class Fleet:
 
     async def cards(self, nodes: Iterable[str], *, judged: str) -> dict[str, NodeCards]:
         """The cards of those nodes that exist, for the Workload `judged`, whose own promises do not count."""
-        present = [node for node in map(self._sources.nodes.get, nodes) if node is not None]
+        present = {name: node for name in nodes if (node := self._sources.nodes.get(name)) is not None}
         bound: dict[str, list[Obj]] = {}
         async with anyio.create_task_group() as tasks:
-            for node in present:
-                tasks.start_soon(self._read_pods, node["metadata"]["name"], bound)
+            for name in present:
+                tasks.start_soon(self._read_pods, name, bound)
         recorded: dict[str, NodeCards] = {}
         promised: list[Inflight] = []
-        for node in present:
-            name = node["metadata"]["name"]
-            cards = cards_of((self._sources.devices.get(name) or {}).get("spec") or {})
-            ledger = rebuild(cards, bound[name], table=self._table, release_terminated=self._release_terminated)
+        for name, node in present.items():
+            ledger = self._ledger(name, bound[name])
             recorded[name] = ledger.on(name, counts_of(node))
-            holders = [each for each in self._sources.workloads.by_index("holding", name) if key_of(each) != judged]
-            for holder in holders:
-                promised.extend(self._promises(holder, name, bound[name]))
-            counted = {key_of(holder) for holder in holders}
-            unrecorded = {each.pod for each in ledger.unrecorded}
-            for pod in bound[name]:
-                if pod_key(pod) in unrecorded and counted.isdisjoint(_workload_of(pod)):
-                    promised.extend(self._strangers(pod, name, cards))
+            promised.extend(self._promised(name, bound[name], ledger, judged=judged))
         return occupy(recorded, promised)
 
     async def _read_pods(self, node: str, into: dict[str, list[Obj]]) -> None:
         into[node] = await self._kube.list(PODS, field_selector=f"spec.nodeName={node}")
+
+    def _ledger(self, node: str, bound: Sequence[Obj]) -> Ledger:
+        cards = cards_of((self._sources.devices.get(node) or {}).get("spec") or {})
+        return rebuild(cards, bound, table=self._table, release_terminated=self._release_terminated)
+
+    def _promised(self, node: str, bound: Sequence[Obj], ledger: Ledger, *, judged: str) -> Iterator[Inflight]:
+        """What will still be taken on the node: by Workloads that hold a Ready, and by Pods outside of any."""
+        holders = {key_of(each): each for each in self._sources.workloads.by_index("holding", node)}
+        for key, holder in holders.items():
+            if key != judged:
+                yield from self._promises(holder, node, bound)
+        unrecorded = {each.pod for each in ledger.unrecorded}
+        for pod in bound:
+            if pod_key(pod) in unrecorded and holders.keys().isdisjoint(_workload_of(pod)):
+                yield from self._stranger(pod, node, ledger)
 
     def _promises(self, workload: Obj, node: str, bound: Sequence[Obj]) -> Iterator[Inflight]:
         """What a Workload will still take on the node, role by role: its Pods there minus those recorded.
@@ -85,15 +92,8 @@ class Fleet:
             waiting = sum(not _finished(pod) and not is_held(pod, self._table) for pod in mine)
             coming = max(demand.pods - len(held), waiting)
             if coming > 0:
-                rest = Demand(
-                    role=demand.role,
-                    pod=demand.pod,
-                    pods=coming,
-                    akey=demand.akey,
-                    node=node,
-                    card_count=demand.card_count,
-                )
-                yield Inflight(key_of(workload), rest, _open_plan(workload, demand.role, node, held))
+                plan = _open_plan(workload, demand.role, node, held)
+                yield Inflight(key_of(workload), replace(demand, pods=coming), plan)
 
     def _pods_of(self, workload: Obj, node: str, bound: Sequence[Obj]) -> list[Obj]:
         """The Workload's Pods on the node, and those that are made for it and not bound yet.
@@ -116,9 +116,9 @@ class Fleet:
         except UnclearError:
             return ()
 
-    def _strangers(self, pod: Obj, node: str, cards: Sequence[Card]) -> Iterator[Inflight]:
+    def _stranger(self, pod: Obj, node: str, ledger: Ledger) -> Iterator[Inflight]:
         """A Pod that nobody promised anything: it may take any model of its manufacturer, so it counts on each."""
-        for akey, card in {card.akey: card for card in cards}.items():
+        for akey, card in {state.card.akey: state.card for state in ledger.states}.items():
             demand = read_pod(pod["spec"], table=self._table, pool=_pool_of_card(card))
             if demand.manufacturer == card.manufacturer:
                 yield Inflight(key_of(pod), Demand(role="", pod=demand, pods=1, akey=akey, node=node))

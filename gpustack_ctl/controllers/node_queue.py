@@ -29,6 +29,7 @@ from gpustack_ctl.accel.queues import GroupsPlan, QueueState, StopPolicy, plan_g
 from gpustack_ctl.accel.units import QuantityError, quantity
 from gpustack_ctl.controllers.settings import DRAIN_WHEN_NO_FLAVORS, Settings
 from gpustack_ctl.controllers.sources import Sources, spec_changed
+from gpustack_ctl.kube.apply import subset_equal
 from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.controller import DONE, Controller, Result, Wake, changes
 from gpustack_ctl.kube.objects import Obj, annotations_of, deleting, is_true, labels_of, name_of
@@ -78,41 +79,42 @@ class NodeQueue(Controller):
     def _patch(self, queue: Obj, instance_type: Obj | None) -> dict[str, Any]:
         """The merge patch that makes the queue what it should be; empty when it is."""
         plan = groups_for(instance_type, self._sources.flavors.list(), table=self._table)
+        state = self._state(queue, instance_type, plan)
+        verdict = stop_policy(state)
         live = queue["spec"].get("resourceGroups") or []
-        check_active = is_true(self._sources.checks.get(ADMISSION_CHECK) or {}, "Active")
-        accelerated = instance_type is not None and bool(instance_type["spec"].get("acceleratorGroup"))
-        verdict = stop_policy(
-            QueueState(
-                inactive=instance_type is not None and bool(instance_type["spec"].get("inactive")),
-                deleting=instance_type is None or deleting(instance_type) or deleting(queue),
-                empty_plan=plan.empty and (plan.refusal is None or not live),
-                accelerated=accelerated,
-                guarded=check_active,
-                reserving=queue.get("status", {}).get("reservingWorkloads", 0) > 0,
-                drain_when_empty=self._settings.on(DRAIN_WHEN_NO_FLAVORS),
-                current=policy_of(queue),
-                saved=_saved(queue),
-                empty_plan_hold=EMPTY_PLAN_HOLD in annotations_of(queue),
-            )
-        )
         groups = plan.groups if not plan.empty or verdict.may_empty_groups else live
         annotations = {
             APPLIED_STOP_POLICY: verdict.stop_policy,
             SAVED_STOP_POLICY: verdict.saved,
             EMPTY_PLAN_HOLD: "true" if verdict.stop_policy != "None" and not groups else None,
         }
-        guarded = not accelerated or not check_active or _refers_to_check(queue)
-        if (
-            guarded
-            and policy_of(queue) == verdict.stop_policy
-            and same_groups(groups, live)
-            and all(annotations_of(queue).get(key) == value for key, value in annotations.items())
-        ):
+        patch: dict[str, Any] = {
+            "metadata": {"annotations": annotations},
+            "spec": {"stopPolicy": verdict.stop_policy, **(_reference(queue) if state.guarded else {})},
+        }
+        if subset_equal(patch, queue) and same_groups(groups, live):
             return {}
-        spec: dict[str, Any] = {"resourceGroups": list(groups), "stopPolicy": verdict.stop_policy}
-        if not guarded:
-            spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": ADMISSION_CHECK}]}
-        return {"metadata": {"annotations": annotations}, "spec": spec}
+        patch["spec"]["resourceGroups"] = list(groups)
+        return patch
+
+    def _state(self, queue: Obj, instance_type: Obj | None, plan: GroupsPlan) -> QueueState:
+        """All that decides whether the queue may admit. It counts as guarded once the check is Active: the reference to
+        it is written together with whatever follows from that."""
+        spec = instance_type["spec"] if instance_type is not None else {}
+        accelerated = bool(spec.get("acceleratorGroup"))
+        return QueueState(
+            inactive=bool(spec.get("inactive")),
+            deleting=instance_type is None or deleting(instance_type) or deleting(queue),
+            # A plan that was refused takes nothing from a queue that works by an earlier one.
+            empty_plan=plan.empty and (plan.refusal is None or not queue["spec"].get("resourceGroups")),
+            accelerated=accelerated,
+            guarded=accelerated and is_true(self._sources.checks.get(ADMISSION_CHECK) or {}, "Active"),
+            reserving=queue.get("status", {}).get("reservingWorkloads", 0) > 0,
+            drain_when_empty=self._settings.on(DRAIN_WHEN_NO_FLAVORS),
+            current=policy_of(queue),
+            saved=_saved(queue),
+            empty_plan_hold=EMPTY_PLAN_HOLD in annotations_of(queue),
+        )
 
     def _queues_with(self, flavor: Obj) -> list[str]:
         types = self._sources.instance_types.list()
@@ -168,6 +170,9 @@ def _amount(value: object) -> object:
         return value  # a hand-written fraction: not what we wrote, so never equal
 
 
-def _refers_to_check(queue: Obj) -> bool:
-    checks = (queue["spec"].get("admissionChecksStrategy") or {}).get("admissionChecks") or ()
-    return any(check.get("name") == ADMISSION_CHECK for check in checks)
+def _reference(queue: Obj) -> dict[str, Any]:
+    """The queue's AdmissionChecks with ours among them; those that an administrator added stay."""
+    checks = (queue["spec"].get("admissionChecksStrategy") or {}).get("admissionChecks") or []
+    if all(check.get("name") != ADMISSION_CHECK for check in checks):
+        checks = [*checks, {"name": ADMISSION_CHECK}]
+    return {"admissionChecksStrategy": {"admissionChecks": checks}}
