@@ -81,6 +81,7 @@ class InstanceTypeController(Controller):
         if early := self._pace.early(key):
             return again(early)
         await self._publish(self._sources.instance_types.get(key) or instance_type, queue)
+        self._pace.went(key)
         return DONE
 
     async def _claim(self, instance_type: Obj) -> None:

@@ -57,6 +57,7 @@ class NodeFit(Controller):
             return again(early)
         metadata = {"uid": uid_of(node), "labels": patch}
         self._nodes.observe(await self._kube.patch(NODES, key, {"metadata": metadata}, field_manager=MANAGER))
+        self._pace.went(key)
         return DONE
 
     def _patch(self, node: Obj) -> dict[str, str | None]:

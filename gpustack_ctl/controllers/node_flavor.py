@@ -78,6 +78,7 @@ class NodeFlavor(Controller):
         if self._settings.on(DERIVED_FROM_NODE):
             for instance_type in plan.instance_types.values():
                 await self._derive(instance_type)
+        self._pace.went(key)
         return DONE
 
     def _plan(self) -> FlavorPlan:
