@@ -4,7 +4,9 @@ The table below is the whole list. The API server itself refuses a name that is 
 not a truth value, so a typing error is answered where it is made instead of being a setting that nobody reads.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from gpustack_ctl.crds.definition import Column, Definition
 from gpustack_ctl.crds.schema import Schema, record, text
@@ -33,6 +35,22 @@ SWITCHES = (
         "model-deployment-kv-cache-dtype-owned", True, "Let a ModelDeployment's pool decide the KV cache's data type."
     ),
 )
+
+WORKLOAD_FIT_AFFINITY = "workload-fit-affinity"
+
+_DEFAULTS = {switch.name: switch.default for switch in SWITCHES}
+_TRUTH = {"true": True, "false": False}
+
+
+def is_on(name: str, stored: Mapping[str, Any] | None) -> bool:
+    """Whether the switch of that name is on, by the stored Setting; by its default where none is stored.
+
+    What is stored was checked by the API server when it was written; a value that is neither true nor false can only
+    come from a hand that went around it, and counts as not stored.
+    """
+    value = str(stored["spec"].get("value")) if stored is not None else ""
+    return _TRUTH.get(value, _DEFAULTS[name])
+
 
 _NAMES = ", ".join(switch.name for switch in SWITCHES)
 _CEL_NAMES = ", ".join(f"'{switch.name}'" for switch in SWITCHES)

@@ -22,6 +22,10 @@ from gpustack_ctl.webhooks.webhook import Webhook
 MUTATION = "gpustack-worker-mutation"
 VALIDATION = "gpustack-worker-validation"
 
+# Only what asks for a queue. Everything else, our own Pods included, starts without us, so that a cluster whose
+# webhook is down can still bring it up again.
+_QUEUED = {"matchExpressions": [{"key": KUEUE_QUEUE_NAME, "operator": "Exists"}]}
+
 _NAMES = {MUTATING_WEBHOOKS: MUTATION, VALIDATING_WEBHOOKS: VALIDATION}
 
 
@@ -68,12 +72,10 @@ def _entry(webhook: Webhook, address: Address, trusted: bytes | None) -> Obj:
                 "scope": "Namespaced",
             }
         ],
-        # Only what asks for a queue. Everything else, our own Pods included, starts without us, so that a cluster
-        # whose webhook is down can still bring it up again.
-        "objectSelector": {"matchExpressions": [{"key": KUEUE_QUEUE_NAME, "operator": "Exists"}]},
+        "objectSelector": _QUEUED if webhook.by_queue_label else {},
         "namespaceSelector": {},
         # A Pod that got past us would be admitted without credits: better none than one that nobody accounts for.
-        "failurePolicy": "Fail",
+        "failurePolicy": "Fail" if webhook.essential else "Ignore",
         # An object sent in another version of its API is converted and still asked about.
         "matchPolicy": "Equivalent",
         "sideEffects": "None",

@@ -25,6 +25,7 @@ from gpustack_ctl.webhooks.record_policy import RecordPolicy
 from gpustack_ctl.webhooks.registration import Address, Registration
 from gpustack_ctl.webhooks.server import Server
 from gpustack_ctl.webhooks.tls import Tls
+from gpustack_ctl.webhooks.workloads import WorkloadPins
 
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
@@ -79,7 +80,7 @@ class Webhooks:
     def __init__(self, config: WebhookConfig, *, kube: Kube, informers: Informers, table: Manufacturers) -> None:
         self._pools = Pools(informers, table)
         gate = Gate1(self._pools, table)
-        served = (*pod_webhooks(gate), *job_webhooks(gate))
+        served = (*pod_webhooks(gate), *job_webhooks(gate), WorkloadPins(informers, table).webhook())
         self._tls = Tls()
         self._certificates = _certificates(config, kube, informers)
         self._server = Server(served, host=config.listen, port=config.port, tls=self._tls.context, notice=config.notice)

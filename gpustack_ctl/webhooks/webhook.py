@@ -27,3 +27,7 @@ class Webhook:
     decide: Decide
     #: CEL expressions by name, evaluated inside the API server; all must hold, or it does not call.
     conditions: Mapping[str, str] = field(default_factory=dict)
+    #: Whether a request fails while nobody answers. Where it does not, it goes on as if it had never been asked about.
+    essential: bool = True
+    #: Whether only objects with Kueue's queue-name label are asked about.
+    by_queue_label: bool = True
