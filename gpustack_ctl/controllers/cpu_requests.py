@@ -10,7 +10,6 @@ from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
 from typing import Any
 
-from gpustack_ctl.kube.informer import Informer
 from gpustack_ctl.kube.objects import Obj
 
 _FINISHED = frozenset({"Succeeded", "Failed"})
@@ -24,17 +23,17 @@ _MILLICORES = {
 
 
 class CpuRequests:
-    """Millicores requested by the Pods bound to each node."""
+    """Millicores requested by the Pods bound to each node; told of every Pod's changes, in order."""
 
-    def __init__(self, pods: Informer) -> None:
+    def __init__(self) -> None:
         self._by_node: dict[str, int] = defaultdict(int)
-        pods.subscribe(self._changed)
 
     def on(self, node: str) -> int:
         """Millicores requested on the node now."""
         return self._by_node.get(node, 0)
 
-    def _changed(self, old: Obj | None, new: Obj | None) -> None:
+    def changed(self, old: Obj | None, new: Obj | None) -> None:
+        """A Pod was one thing and is another; None stands for absent."""
         for pod, sign in ((old, -1), (new, +1)):
             node = node_of(pod)
             if pod is not None and node:

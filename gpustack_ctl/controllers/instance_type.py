@@ -52,17 +52,18 @@ class InstanceTypeController(Controller):
         self._sources = sources
         self._settings = settings
         self._table = table
-        self._cpu_requests = CpuRequests(sources.pods)
+        self._cpu_requests = CpuRequests()
         self._ledgers: dict[str, PoolLedgers] = {}
         self._pace = Pace(PUBLISH_SECONDS)
 
     def wakes(self) -> Iterable[Wake]:
+        self._cpu_requests = CpuRequests()  # the Pods are told anew from the first
+        yield Wake(self._sources.pods, self._moved)
         yield changes(self._sources.instance_types)
         yield changes(self._sources.cluster_queues)
         yield changes(self._sources.flavors, key=self._pools_of, when=spec_changed)
         yield changes(self._sources.devices, key=self._pools_with)
         yield changes(self._sources.nodes, key=self._pools_with, when=_room_changed)
-        yield changes(self._sources.pods, key=self._pools_under, when=lambda old, new: node_of(old) != node_of(new))
         yield self._settings.wake(AWARE_CPU_MANUFACTURER, MIXED_ON_NODE, keys=self._every_pool)
 
     async def reconcile(self, key: str) -> Result:
@@ -171,8 +172,13 @@ class InstanceTypeController(Controller):
         types = self._sources.instance_types.list()
         return [name_of(instance_type) for instance_type in types if self._selector(instance_type).matches(obj)]
 
-    def _pools_under(self, pod: Obj) -> list[str]:
-        return self._pools_with(self._sources.nodes.get(pod["spec"].get("nodeName") or ""))
+    def _moved(self, old: Obj | None, new: Obj | None) -> list[str]:
+        """The pools whose CPU a Pod takes or gives back."""
+        self._cpu_requests.changed(old, new)
+        if node_of(old) == node_of(new):
+            return []
+        nodes = map(self._sources.nodes.get, (node_of(old), node_of(new)))
+        return [pool for node in nodes for pool in self._pools_with(node)]
 
     def _every_pool(self) -> list[str]:
         return [name_of(instance_type) for instance_type in self._sources.instance_types.list()]

@@ -112,11 +112,11 @@ class Stage:
 
 
 @asynccontextmanager
-async def running_manager(kube: Kube) -> AsyncIterator[Informers]:
+async def running_manager(kube: Kube, *, leader_elect: bool = False) -> AsyncIterator[Informers]:
     """The manager as `gpustack-ctl manager` runs it, webhooks included; nothing of it stays registered."""
     port = _free_port()
     webhook = WebhookConfig(port=port, host="127.0.0.1", url=f"https://127.0.0.1:{port}")
-    config = manager.ManagerConfig(webhook=webhook, leader_elect=False)
+    config = manager.ManagerConfig(webhook=webhook, leader_elect=leader_elect)
     informers = Informers(kube)
     async with anyio.create_task_group() as tasks:
         await tasks.start(informers.run)

@@ -6,6 +6,7 @@ from tempfile import TemporaryDirectory
 
 import anyio
 import pytest
+from anyio.abc import TaskStatus
 
 from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.errors import NotFound
@@ -15,6 +16,7 @@ from gpustack_ctl.kube.resources import (
     CLUSTER_QUEUES,
     CRDS,
     DEVICES,
+    LEASES,
     MUTATING_WEBHOOKS,
     NODES,
     RESOURCE_FLAVORS,
@@ -88,3 +90,29 @@ async def test_a_manager_outlives_its_api_server_and_catches_up(plane: Plane, al
         await until("the old node's ledger goes", lambda: stage.gone(DEVICES, node), seconds=15)
         await until("the queue covers the new node alone", covered, seconds=15)
         assert [name_of(each) for each in await alone.list(DEVICES)] == [other]
+
+
+async def test_when_the_leader_ends_another_replica_goes_on(plane: Plane, alone: Kube, assets: Assets) -> None:
+    await install_kueue(alone, assets)
+    pool, stage = a_pool(), Stage(alone, FakeNodes(Path(plane.kubeconfig())))
+
+    async def leads(replica: str = "") -> str:
+        lease = await alone.get(LEASES, "gpustack-manager", "gpustack-system")
+        holder = lease["spec"].get("holderIdentity") or ""
+        return holder if holder != replica else ""
+
+    async def replica(ends: anyio.Event, *, task_status: TaskStatus[None]) -> None:
+        async with running_manager(alone, leader_elect=True):
+            task_status.started()
+            await ends.wait()
+
+    first_ends, test_ends = anyio.Event(), anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(replica, first_ends)
+        first = await until("the first replica leads", leads, seconds=10)
+        await tasks.start(replica, test_ends)
+        first_ends.set()
+        await until("the second replica leads", lambda: leads(first), seconds=5)
+        await stage.add_node(pool, cards=1)
+        await until("it makes the flavor", lambda: alone.get(RESOURCE_FLAVORS, pool.flavor(1)), seconds=10)
+        test_ends.set()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpustack_ctl.controllers.cpu_requests import millicores, node_of, pod_millicores
+from gpustack_ctl.controllers.cpu_requests import CpuRequests, millicores, node_of, pod_millicores
 
 
 @pytest.mark.parametrize(
@@ -55,3 +55,17 @@ def test_a_finished_pod_takes_nothing_from_its_node() -> None:
     assert node_of(pod) == "n"
     assert node_of({**pod, "status": {"phase": "Succeeded"}}) == ""
     assert node_of({"spec": {}}) == ""
+
+
+def test_a_node_is_charged_for_a_pod_while_it_runs_there_and_no_longer() -> None:
+    requests = CpuRequests()
+    pending = {"spec": {"containers": [container("2")]}, "status": {"phase": "Pending"}}
+    bound = {"spec": {**pending["spec"], "nodeName": "n"}, "status": {"phase": "Running"}}
+    requests.changed(None, pending)
+    assert requests.on("n") == 0
+    requests.changed(pending, bound)
+    assert requests.on("n") == 2000
+    requests.changed(bound, {**bound, "status": {"phase": "Succeeded"}})
+    assert requests.on("n") == 0
+    requests.changed({**bound, "status": {"phase": "Succeeded"}}, None)
+    assert requests.on("n") == 0
