@@ -17,7 +17,7 @@ nodes:                      the fleet
   - {card: 0, family: sliced, units: 800000, [coresPercentage: 100]}      1600000 units are a card
   - {card: 1, family: exclusive}
   - {card: 2, family: shared, [shares: 1]}                                of the card's ten
-  - {card: 3, family: partitioned, profile: 3g.40gb, start: 4}
+  - {card: 3, family: partitioned, profile: 3g.40gb, start: 4}            the card is then partitioned
 
 \b
 workloads:                  in this order where they arrive together

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from gpustack_ctl.accel.cards import Card, CardState, Holding, PodKey, canonical, state_of
 from gpustack_ctl.accel.families import Family, Manufacturers
+from gpustack_ctl.accel.mig_models import mig_profiles
 from gpustack_ctl.accel.naming import group_id
 from gpustack_ctl.accel.placement import accepts
 from gpustack_ctl.accel.requests import ContainerDemand
@@ -31,7 +33,7 @@ def read_nodes(field: Field, *, table: Manufacturers) -> tuple[NodesEntry, ...]:
 def _entry(field: Field, names: set[str], table: Manufacturers) -> NodesEntry:
     fields = field.fields("name", "count", "cards", "holdings")
     entries = read_cards(fields["cards"], table=table)
-    cards = _cards(entries, table)
+    cards = _cut(_cards(entries, table), fields["holdings"])
     own = _names(fields["name"], fields["count"])
     if taken := next((name for name in own if name in names), None):
         fields["name"].wrong(f"node {taken} is there already; choose another name")
@@ -70,6 +72,26 @@ def _cards(entries: Sequence[CardsEntry], table: Manufacturers) -> tuple[Card, .
                 )
             )
     return canonical(cards)
+
+
+def _cut(cards: Sequence[Card], holdings: Field) -> tuple[Card, ...]:
+    """The cards, those partitioned that hold a partition: the mode is each card's own, whatever its entry says."""
+    held = {
+        fields["card"].text()
+        for item in holdings.items("write a list of holdings")
+        if item.is_mapping
+        and (fields := dict(item.entries(""))).keys() >= {"card", "family"}
+        and fields["family"].text() == Family.PARTITIONED
+    }
+    return tuple(_partitioned(card) if str(card.index) in held and not card.partitioned else card for card in cards)
+
+
+def _partitioned(card: Card) -> Card:
+    """The card in MIG mode, where its model's geometry is known; as it is, where it is not."""
+    profiles = mig_profiles(card.group)
+    if not profiles:
+        return card
+    return replace(card, slots=0, profiles=profiles, partition_count=max(profile.count for profile in profiles))
 
 
 def _holdings(field: Field, cards: Sequence[Card]) -> tuple[Held, ...]:
@@ -127,7 +149,9 @@ def _partition(fields: Mapping[str, Field], state: CardState) -> list[Holding]:
     profile = state.card.profile(name.text())
     if profile is None:
         offered = ", ".join(each.name for each in state.card.profiles)
-        name.wrong(f"the card offers {offered}" if offered else "the card is not partitioned; set mig on it")
+        name.wrong(
+            f"the card offers {offered}" if offered else "the card has no partitions; list its profiles under cards"
+        )
         return []
     free = {place.start: place for place in state.free_placements(profile.name)}
     place = free.get(start.integer(min(free, default=0), least=0, most=63))
