@@ -6,7 +6,7 @@ Reads like a table of contents: what must be there first, what every replica ser
 import os
 import socket
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 import anyio
@@ -24,7 +24,11 @@ from gpustack_ctl.controllers.node_fit import NodeFit
 from gpustack_ctl.controllers.node_flavor import NodeFlavor
 from gpustack_ctl.controllers.node_management import NodeManagement
 from gpustack_ctl.controllers.node_queue import NodeQueue
+from gpustack_ctl.controllers.parking import RESERVE_AFTER_SECONDS, Parking
+from gpustack_ctl.controllers.pin_landing import PinLanding
+from gpustack_ctl.controllers.pins import Pins
 from gpustack_ctl.controllers.queue_entrance import QueueEntrance
+from gpustack_ctl.controllers.rooms import Rooms
 from gpustack_ctl.controllers.settings import Settings
 from gpustack_ctl.controllers.sources import Sources
 from gpustack_ctl.controllers.topology import TopologyController
@@ -52,6 +56,7 @@ log = structlog.get_logger()
 
 KUEUE = (ADMISSION_CHECKS, CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS, TOPOLOGIES, WORKLOADS)
 RELEASE_TERMINATED = "GPUSTACK_LEDGER_RELEASE_TERMINATED_PODS"
+HOLD_RESERVE_AFTER = "GPUSTACK_HOLD_RESERVE_AFTER"
 RETRY_SECONDS = 2.0
 
 
@@ -108,6 +113,7 @@ def controllers(
     settings = Settings(sources.settings)
     release = os.environ.get(RELEASE_TERMINATED, "true").lower() != "false"
     fleet = Fleet(kube=kube, sources=sources, table=table, release_terminated=release)
+    pins = Pins(kube=kube, sources=sources, settings=settings, table=table)
     return (
         NodeManagement(kube=kube, nodes=sources.nodes, devices=sources.devices, settings=settings),
         NodeCapacity(kube=kube, nodes=sources.nodes, devices=sources.devices, table=table),
@@ -131,8 +137,30 @@ def controllers(
             own_namespace=namespace,
         ),
         DeviceCheck(kube=kube, checks=sources.checks),
-        AdmissionCheck(kube=kube, sources=sources, fleet=fleet, events=events, table=table),
+        AdmissionCheck(kube=kube, sources=sources, fleet=fleet, pins=pins, events=events, table=table),
+        PinLanding(workloads=sources.workloads, pins=pins),
+        Parking(
+            sources=sources,
+            settings=settings,
+            pins=pins,
+            rooms=Rooms(sources=sources, fleet=fleet),
+            events=events,
+            table=table,
+            reserve_after=reserve_after(os.environ),
+        ),
     )
+
+
+def reserve_after(environ: Mapping[str, str]) -> float:
+    """Seconds that a Workload waits before nodes are kept for it; raises ValueError on what is no such number."""
+    text = environ.get(HOLD_RESERVE_AFTER, "")
+    try:
+        seconds = float(text) if text else RESERVE_AFTER_SECONDS
+    except ValueError:
+        seconds = -1
+    if not 0 <= seconds < float("inf"):
+        raise ValueError(f"{HOLD_RESERVE_AFTER} is {text!r}: write a number of seconds, such as 300")
+    return seconds
 
 
 def _election(config: ManagerConfig, kube: Kube) -> LeaderElection:

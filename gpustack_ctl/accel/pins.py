@@ -13,7 +13,7 @@ never mistaken for it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import orjson
@@ -79,6 +79,21 @@ def parse_pin(text: str | None) -> Pin | None:
         return None
 
 
+def park(pin: Pin | None, *, why: str, at: str, lost: bool = False) -> Pin:
+    """The pin once the Workload was held again: no node, until one is found that fits."""
+    pin = pin or Pin(since=at)
+    return replace(
+        pin,
+        nodes=(),
+        excluded=None,
+        why=why[:_LONGEST_WHY],
+        since=pin.since or at,
+        at=at,
+        rounds=min(pin.rounds + 1, _MOST),
+        lost=min(pin.lost + lost, _MOST),
+    )
+
+
 def where(fits: Sequence[str], others: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
     """`nodes` and `excluded` of a pin onto the nodes that fit: the shorter list of the two, and never too long a one.
 
@@ -131,6 +146,8 @@ def carries(template: Mapping[str, Any], pin: Pin | None) -> bool:
 
 
 _VERSION = 1
+_LONGEST_WHY = 1024
+_MOST = (1 << 31) - 1
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _TERMS = "nodeSelectorTerms"
 _EXPRESSIONS = "matchExpressions"
@@ -203,7 +220,7 @@ def _sound(pin: Pin) -> bool:
     return (
         all(isinstance(name, str) and name for name in names)
         and len(names) <= 3 * PIN_NODES
-        and all(type(count) is int and 0 <= count < 1 << 31 for count in counts)
+        and all(type(count) is int and 0 <= count <= _MOST for count in counts)
         and all(isinstance(text, str) for text in (pin.why, pin.since, pin.at))
         and isinstance(pin.toggled, bool)
         and not isinstance(pin.nodes, str)

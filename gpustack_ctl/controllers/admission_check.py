@@ -4,8 +4,8 @@ Kueue has reserved quota and topology-aware scheduling has chosen the nodes, bot
 themselves are looked at, and the Workload is told Ready, with a plan of which Pod takes which card, or Retry, with the
 nearest miss. One Workload is judged at a time, and what was just answered is in the cache before the next is judged.
 
-Owns our entry in `status.admissionChecks` of every Workload that lists it, and the removal of the delay that an earlier
-Retry of ours asked for.
+Owns our entry in `status.admissionChecks` of every Workload that lists it, the removal of the delay that an earlier
+Retry of ours asked for, and the parking of a Workload in its pin.
 
 A held Workload keeps its reservation for the 30 s that its Retry asks for; Kueue 0.19 then evicts it, places it anew
 within 0.1 s and it is judged again. It need not come to that: when a ledger, a Node, a Pod or another Workload that it
@@ -18,17 +18,21 @@ the end of other Workloads on their nodes; by priority, then age.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
+from time import perf_counter
 
 import structlog
 
 from gpustack_ctl.accel.families import Manufacturers
-from gpustack_ctl.accel.feasibility import Demand, Plan, fit
-from gpustack_ctl.accel.labels import ALLOCATED
+from gpustack_ctl.accel.feasibility import Demand, Miss, Plan, fit
+from gpustack_ctl.accel.pins import park
 from gpustack_ctl.accel.pools import pool_of
+from gpustack_ctl.controllers import metrics
 from gpustack_ctl.controllers.clock import now
 from gpustack_ctl.controllers.demands import UnclearError, demands_of, nodes_of_flavor
 from gpustack_ctl.controllers.fleet import Fleet
-from gpustack_ctl.controllers.sources import Sources, labels_changed, spec_changed
+from gpustack_ctl.controllers.pins import Pins, is_active, landed, pin_of, urgency
+from gpustack_ctl.controllers.sources import Sources, claim_changed, labels_changed, spec_changed
 from gpustack_ctl.controllers.verdicts import Verdict, is_news, undelay_patch, verdict_patch
 from gpustack_ctl.controllers.workloads import (
     awaits_verdict,
@@ -41,7 +45,7 @@ from gpustack_ctl.controllers.workloads import (
 from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.controller import DONE, Controller, Result, Wake, changes
 from gpustack_ctl.kube.events import Events
-from gpustack_ctl.kube.objects import Obj, annotations_of, deleting, key_of, name_of, namespace_of
+from gpustack_ctl.kube.objects import Obj, deleting, is_true, key_of, name_of, namespace_of
 from gpustack_ctl.kube.resources import WORKLOADS
 
 log = structlog.get_logger()
@@ -57,19 +61,23 @@ class AdmissionCheck(Controller):
     name = "admission-check"
     workers = 1  # a verdict must see the one before it
 
-    def __init__(self, *, kube: Kube, sources: Sources, fleet: Fleet, events: Events, table: Manufacturers) -> None:
+    def __init__(
+        self, *, kube: Kube, sources: Sources, fleet: Fleet, pins: Pins, events: Events, table: Manufacturers
+    ) -> None:
         self._kube = kube
+        self._pins = pins
         self._sources = sources
         self._fleet = fleet
         self._events = events
         self._table = table
         sources.workloads.add_index("on hold", _on_hold)
+        sources.workloads.add_index("kept for", _kept_for)
 
     def wakes(self) -> Iterable[Wake]:
         yield Wake(self._sources.workloads, self._woken_by_workload)
         yield changes(self._sources.devices, key=lambda devices: self._held_on(name_of(devices)))
         yield changes(self._sources.nodes, key=lambda node: self._held_on(name_of(node)), when=labels_changed)
-        yield changes(self._sources.pods, key=self._held_under, when=_claim_changed)
+        yield changes(self._sources.pods, key=self._held_under, when=claim_changed)
         yield changes(self._sources.flavors, key=self._all_held, when=spec_changed)
         yield changes(self._sources.instance_types, key=self._all_held, when=spec_changed)
 
@@ -82,11 +90,30 @@ class AdmissionCheck(Controller):
             return DONE
         if not _awaits(workload):
             return DONE
+        started = perf_counter()
         verdict = await self._judge(workload)
-        if is_news(workload, verdict):
+        metrics.verdict_seconds.labels(verdict.state).observe(perf_counter() - started)
+        if verdict.state == "Retry" and self._pins.on and self._pins.pool(workload) is not None:
+            await self._park(workload, verdict)
+        elif is_news(workload, verdict):
             await self._write(workload, verdict_patch(workload, verdict, now=now()))
             self._tell(workload, verdict)
         return DONE
+
+    async def _park(self, workload: Obj, verdict: Verdict) -> None:
+        """Have the quota taken back now, and the Workload wait where no node is until one fits."""
+        said, pin = check_state(workload) or {}, pin_of(workload)
+        if said.get("state") == "Retry" and "requeueAfterSeconds" not in said:
+            return  # it is on its way
+        lost = pin is not None and not landed(workload)
+        parked = park(pin, why=verdict.message, at=now(), lost=lost)
+        if lost:
+            metrics.pins_lost.inc()
+            await self._pins.write(workload, replace(parked, toggled=True), active=False)
+        else:
+            await self._write(workload, verdict_patch(workload, verdict, now=now(), delay=None))
+            await self._pins.annotate(workload, parked)
+        self._tell(workload, verdict)
 
     async def _judge(self, workload: Obj) -> Verdict:
         """Facts from the caches and one read of the nodes' Pods; then a pure decision."""
@@ -96,13 +123,20 @@ class AdmissionCheck(Controller):
             return Verdict("Retry", str(unclear))
         if not demands:
             return Verdict("Ready", "the Workload asks for no accelerator")
+        if keeper := self._keeper(workload):
+            return Verdict("Retry", f"its node is kept for {key_of(keeper)}, which has waited longer")
         cards = await self._fleet.cards(self._candidates(workload, demands), judged=key_of(workload))
         found = fit(demands, cards)
+        if isinstance(found, Miss) and found.bounded:
+            metrics.searches_bounded.inc()
         if isinstance(found, Plan):
             return Verdict("Ready", "every Pod has its accelerators", found.annotations())
         return Verdict("Retry", found.message)
 
     def _demands(self, workload: Obj) -> tuple[Demand, ...]:
+        for role in roles_of(workload):
+            if role.unplaced:
+                raise UnclearError(f'role "{role.name}": {role.unplaced} of {role.pods} Pods have no node yet')
         instance_type = self._sources.instance_types.get(_queue_of(workload))
         pool = pool_of(instance_type, table=self._table) if instance_type is not None else None
         return demands_of(workload, pool=pool, flavor_of=self._sources.flavors.get, table=self._table)
@@ -115,6 +149,11 @@ class AdmissionCheck(Controller):
             for flavor in flavors:
                 nodes.update(nodes_of_flavor(flavor, self._sources.nodes.list()) if flavor is not None else ())
         return nodes
+
+    def _keeper(self, workload: Obj) -> Obj | None:
+        """The Workload for which one of these nodes is kept, and which comes before this one."""
+        kept_for = (each for node in nodes_of(workload) for each in self._sources.workloads.by_index("kept for", node))
+        return next((each for each in kept_for if urgency(each) < urgency(workload)), None)
 
     async def _write(self, workload: Obj, patch: Obj) -> None:
         patched = await self._kube.patch(
@@ -151,11 +190,11 @@ class AdmissionCheck(Controller):
     def _held_on(self, *nodes: str) -> list[str]:
         """The Workloads on hold that these nodes concern, those of high priority first, and then the oldest."""
         held = {key_of(each): each for node in (*nodes, ANYWHERE) for each in self._on_hold(node)}
-        return sorted(held, key=lambda key: _urgency(held[key]))
+        return sorted(held, key=lambda key: urgency(held[key]))
 
     def _all_held(self, _: Obj) -> list[str]:
         held = [each for each in self._sources.workloads.list() if _awaits(each)]
-        return [key_of(each) for each in sorted(held, key=_urgency)]
+        return [key_of(each) for each in sorted(held, key=urgency)]
 
     def _on_hold(self, node: str) -> list[Obj]:
         return self._sources.workloads.by_index("on hold", node)
@@ -163,7 +202,15 @@ class AdmissionCheck(Controller):
 
 def _awaits(workload: Obj) -> bool:
     """Whether the Workload waits for a Ready of ours."""
-    return awaits_verdict(workload) and (check_state(workload) or {}).get("state") != "Ready"
+    return awaits_verdict(workload) and is_active(workload) and (check_state(workload) or {}).get("state") != "Ready"
+
+
+def _kept_for(workload: Obj) -> Iterable[str]:
+    """The nodes that are kept for a Workload until it has its accelerators."""
+    if holds_accelerators(workload) or is_true(workload, "Finished") or deleting(workload) or not is_active(workload):
+        return ()
+    pin = pin_of(workload)
+    return pin.reserved if pin is not None else ()
 
 
 def _on_hold(workload: Obj) -> Iterable[str]:
@@ -173,21 +220,5 @@ def _on_hold(workload: Obj) -> Iterable[str]:
     return {*nodes_of(workload), *(ANYWHERE for role in roles_of(workload) if role.nodes is None)}
 
 
-def _urgency(workload: Obj) -> tuple[int, str]:
-    return -(workload["spec"].get("priority") or 0), str(workload["metadata"].get("creationTimestamp", ""))
-
-
 def _queue_of(workload: Obj) -> str:
-    return str(workload["status"]["admission"].get("clusterQueue", ""))
-
-
-def _claim_changed(old: Obj | None, new: Obj | None) -> bool:
-    """Whether a Pod now claims other cards: it was bound, recorded, finished, or went away."""
-    return _claim(old) != _claim(new)
-
-
-def _claim(pod: Obj | None) -> tuple[object, ...] | None:
-    if pod is None:
-        return None
-    phase = (pod.get("status") or {}).get("phase")
-    return pod["spec"].get("nodeName"), phase, annotations_of(pod).get(ALLOCATED), deleting(pod)
+    return str((workload["status"].get("admission") or {}).get("clusterQueue", ""))

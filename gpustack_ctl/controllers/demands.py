@@ -26,7 +26,14 @@ def demands_of(
 ) -> tuple[Demand, ...]:
     """The demands of every PodSet that asks for accelerators; raises UnclearError."""
     found: list[Demand] = []
-    for role in roles_of(workload):
+    roles = roles_of(workload)
+    placed = {role.name for role in roles}
+    for pod_set in workload["spec"].get("podSets") or ():
+        if (name := pod_set.get("name", "main")) not in placed:
+            raise UnclearError(f'role "{name}" has no part in the admission')
+    for role in roles:
+        if role.fault:
+            raise UnclearError(f'role "{role.name}": {role.fault}')
         pod = read_pod(role.pod_spec, table=table, pool=pool)
         if pod.errors:
             raise UnclearError(f'role "{role.name}": {"; ".join(map(str, pod.errors))}')

@@ -27,7 +27,7 @@ from gpustack_ctl.controllers.demands import UnclearError, counts_of, demands_of
 from gpustack_ctl.controllers.sources import Sources
 from gpustack_ctl.controllers.workloads import check_state, holds_accelerators, nodes_of
 from gpustack_ctl.kube.client import Kube
-from gpustack_ctl.kube.objects import Obj, annotations_of, key_of, labels_of, namespace_of
+from gpustack_ctl.kube.objects import Obj, annotations_of, key_of, labels_of, name_of, namespace_of
 from gpustack_ctl.kube.resources import PODS
 
 _FINISHED = frozenset({"Succeeded", "Failed"})
@@ -43,6 +43,7 @@ class Fleet:
         self._release_terminated = release_terminated
         sources.workloads.add_index("holding", _holding)
         sources.pods.add_index("workload", _workload_of)
+        sources.pods.add_index("node", _node_of)
 
     async def cards(self, nodes: Iterable[str], *, judged: str) -> dict[str, NodeCards]:
         """The cards of those nodes that exist, for the Workload `judged`, whose own promises do not count."""
@@ -59,6 +60,18 @@ class Fleet:
             promised.extend(self._promised(name, bound[name], ledger, judged=judged))
         return occupy(recorded, promised)
 
+    def glance(self, node: Obj) -> NodeCards:
+        """The same of one node by the caches alone: for a guess that a verdict will check."""
+        name = name_of(node)
+        bound = self._sources.pods.by_index("node", name)
+        ledger = self._ledger(name, bound)
+        promised = self._promised(name, bound, ledger, judged="")
+        return occupy({name: ledger.on(name, counts_of(node))}, promised)[name]
+
+    def holders(self, node: str) -> list[Obj]:
+        """The Workloads that hold accelerators on the node, or were told that they will."""
+        return self._sources.workloads.by_index("holding", node)
+
     async def _read_pods(self, node: str, into: dict[str, list[Obj]]) -> None:
         into[node] = await self._kube.list(PODS, field_selector=f"spec.nodeName={node}")
 
@@ -68,7 +81,7 @@ class Fleet:
 
     def _promised(self, node: str, bound: Sequence[Obj], ledger: Ledger, *, judged: str) -> Iterator[Inflight]:
         """What will still be taken on the node: by Workloads that hold a Ready, and by Pods outside of any."""
-        holders = {key_of(each): each for each in self._sources.workloads.by_index("holding", node)}
+        holders = {key_of(each): each for each in self.holders(node)}
         for key, holder in holders.items():
             if key != judged:
                 yield from self._promises(holder, node, bound)
@@ -126,6 +139,11 @@ class Fleet:
 
 def _holding(workload: Obj) -> Iterable[str]:
     return nodes_of(workload) if holds_accelerators(workload) else ()
+
+
+def _node_of(pod: Obj) -> tuple[str, ...]:
+    node = pod["spec"].get("nodeName")
+    return (node,) if node else ()
 
 
 def _workload_of(pod: Obj) -> tuple[str, ...]:

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
+from gpustack_ctl.accel.labels import ALLOCATED
 from gpustack_ctl.kube.informer import Informer, Informers
-from gpustack_ctl.kube.objects import Obj, labels_of
+from gpustack_ctl.kube.objects import Obj, annotations_of, deleting, labels_of
 from gpustack_ctl.kube.resources import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -70,6 +71,18 @@ def spec_changed(old: Obj | None, new: Obj | None) -> bool:
     if old is None or new is None:
         return True
     return any(old["metadata"].get(field) != new["metadata"].get(field) for field in _ASKED)
+
+
+def claim_changed(old: Obj | None, new: Obj | None) -> bool:
+    """Whether a Pod now claims other cards: it was bound, recorded, finished, or went away."""
+    return _claim(old) != _claim(new)
+
+
+def _claim(pod: Obj | None) -> tuple[object, ...] | None:
+    if pod is None:
+        return None
+    phase = (pod.get("status") or {}).get("phase")
+    return pod["spec"].get("nodeName"), phase, annotations_of(pod).get(ALLOCATED), deleting(pod)
 
 
 _ASKED = ("generation", "deletionTimestamp", "labels", "annotations", "finalizers")

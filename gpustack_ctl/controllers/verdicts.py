@@ -38,8 +38,8 @@ def is_news(workload: Obj, verdict: Verdict) -> bool:
     return said.get("state") != verdict.state or said.get("message") != verdict.message[:_LONGEST_MESSAGE]
 
 
-def verdict_patch(workload: Obj, verdict: Verdict, *, now: str) -> dict[str, Any]:
-    """The merge patch that writes the verdict.
+def verdict_patch(workload: Obj, verdict: Verdict, *, now: str, delay: int | None = RETRY_SECONDS) -> dict[str, Any]:
+    """The merge patch that writes the verdict; a Retry asks for the delay, or with None to be taken back at once.
 
     A repeated Retry keeps the moment of the first: Kueue counts the delay from there. A Ready takes back the delay
     that an earlier Retry asked for, which Kueue would otherwise sit out.
@@ -54,7 +54,7 @@ def verdict_patch(workload: Obj, verdict: Verdict, *, now: str) -> dict[str, Any
     if "retryCount" in said:
         state["retryCount"] = said["retryCount"]
     if verdict.state == "Retry":
-        state["requeueAfterSeconds"] = RETRY_SECONDS
+        state |= {} if delay is None else {"requeueAfterSeconds": delay}
     elif updates := _updates(workload, verdict):
         state["podSetUpdates"] = updates
     others = [each for each in workload["status"]["admissionChecks"] if each.get("name") != ADMISSION_CHECK]

@@ -7,9 +7,9 @@ the package sees a PodSet as a `Role`: so many Pods of this template, so many of
 Pure functions over the Workload as the API server gives it; nothing here writes or waits.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from itertools import repeat
 
 from gpustack_ctl.accel.labels import ADMISSION_CHECK, HOSTNAME
 from gpustack_ctl.kube.objects import Obj, deleting, is_true
@@ -22,7 +22,8 @@ class Role:
     """One PodSet as Kueue placed it.
 
     `flavors` are the ResourceFlavors assigned for its credits: exactly one when all is well. `nodes` is the number of
-    its Pods per node, or None when Kueue assigned no hostname and the PodSet may run anywhere in its flavor.
+    its Pods per node, or None when Kueue assigned no hostname and the PodSet may run anywhere in its flavor. `fault`
+    says what in its placement cannot be read; then `nodes` is empty, and nobody may be told that it fits.
     """
 
     name: str
@@ -30,10 +31,16 @@ class Role:
     template: Obj
     flavors: tuple[str, ...]
     nodes: Mapping[str, int] | None
+    fault: str = ""
 
     @property
     def pod_spec(self) -> Obj:
         return dict(self.template.get("spec") or {})
+
+    @property
+    def unplaced(self) -> int:
+        """The Pods for which the placement names no node, though it names nodes."""
+        return 0 if self.nodes is None else max(self.pods - sum(self.nodes.values()), 0)
 
     @property
     def annotations(self) -> Mapping[str, str]:
@@ -43,7 +50,7 @@ class Role:
 
 def roles_of(workload: Obj) -> tuple[Role, ...]:
     """The PodSets of a Workload that holds quota, in its own order; empty while it is not placed."""
-    admission = workload.get("status", {}).get("admission")
+    admission = (workload.get("status") or {}).get("admission")
     if not admission:
         return ()
     pod_sets = {pod_set.get("name", "main"): pod_set for pod_set in workload["spec"].get("podSets", ())}
@@ -98,44 +105,54 @@ def waits_for_requeue(workload: Obj) -> bool:
 
 
 def pods_per_node(assignment: Obj | None) -> dict[str, int] | None:
-    """Pods per node of a topologyAssignment; None when its lowest level is not the hostname."""
+    """Pods per node of a topologyAssignment; None when its lowest level is not the hostname.
+
+    Raises ValueError where the assignment contradicts itself.
+    """
     if not assignment or not assignment.get("levels") or assignment["levels"][-1] != HOSTNAME:
         return None
     pods: dict[str, int] = {}
     for part in assignment.get("slices") or ():
-        domains = part["domainCount"]
-        nodes = _values(part["valuesPerLevel"][-1], domains)
-        for node, count in zip(nodes, _counts(part["podCounts"], domains), strict=True):
+        try:
+            found = _pods_of_slice(part["valuesPerLevel"][-1], part["podCounts"], part["domainCount"])
+        except (AttributeError, IndexError, KeyError, TypeError) as missing:
+            raise ValueError(f"a slice lacks {missing}") from missing
+        for node, count in found:
             pods[node] = pods.get(node, 0) + count
     return pods
 
 
 def _role(pod_set: Obj, assignment: Obj) -> Role:
     flavors = assignment.get("flavors") or {}
+    pods = assignment.get("count") or pod_set.get("count") or 0
+    try:
+        nodes, fault = pods_per_node(assignment.get("topologyAssignment")), ""
+    except ValueError as cause:
+        nodes, fault = {}, f"its topologyAssignment cannot be read: {cause}"
     return Role(
         name=pod_set.get("name", "main"),
-        pods=assignment.get("count") or pod_set["count"],
+        pods=pods,
         template=pod_set.get("template") or {},
         flavors=tuple(sorted({name for key, name in flavors.items() if key.startswith(CREDITS_PREFIX)})),
-        nodes=pods_per_node(assignment.get("topologyAssignment")),
+        nodes=nodes,
+        fault=fault,
     )
 
 
-def _values(level: Mapping[str, Any], domains: int) -> Iterator[str]:
-    universal = level.get("universal")
+def _pods_of_slice(level: Obj, counts: Obj, domains: int) -> Iterable[tuple[str, int]]:
+    """Nodes and their Pods; what is said once for all domains is never written out: there may be a billion of them."""
+    universal, same = level.get("universal"), counts.get("universal")
+    individual = [] if same is not None else counts["individual"]
+    if same is None and len(individual) != domains:
+        raise ValueError(f"{domains} domains have {len(individual)} counts")
     if universal is not None:
-        return iter([universal] * domains)
-    individual = level["individual"]
-    prefix, suffix = individual.get("prefix") or "", individual.get("suffix") or ""
-    return (f"{prefix}{root}{suffix}" for root in individual["roots"])
-
-
-def _counts(counts: Mapping[str, Any], domains: int) -> Iterable[int]:
-    universal = counts.get("universal")
-    if universal is not None:
-        return [universal] * domains
-    individual: list[int] = counts["individual"]
-    return individual
+        return [(universal, sum(individual) if same is None else same * domains)]
+    names = level["individual"]
+    if len(names["roots"]) != domains:
+        raise ValueError(f"{domains} domains have {len(names['roots'])} values")
+    prefix, suffix = names.get("prefix") or "", names.get("suffix") or ""
+    nodes = (f"{prefix}{root}{suffix}" for root in names["roots"])
+    return zip(nodes, individual if same is None else repeat(same), strict=False)
 
 
 def _check_states(workload: Obj) -> list[Obj]:

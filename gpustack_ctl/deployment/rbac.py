@@ -51,7 +51,7 @@ def manager_rules() -> Objs:
     """Across the cluster: the chain from nodes to queues, the check, the registration of our webhooks."""
     return [
         _rule([NODES, PODS, NAMESPACES], READ),
-        _rule([WORKLOADS], READ),
+        _rule([WORKLOADS], [*READ, "patch"]),
         _rule([SETTINGS], READ),
         _rule([NODES], ["patch"], subresources=["", "status"]),
         _rule([DEVICES], [*READ, "patch", "delete"]),

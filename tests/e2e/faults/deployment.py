@@ -12,9 +12,10 @@ import anyio
 
 from gpustack_ctl.accel.labels import ADMISSION_CHECK, KUEUE_QUEUE_NAME
 from gpustack_ctl.accel.records import record_of
+from gpustack_ctl.controllers.pins import pin_of
 from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.errors import AlreadyExists, KubeError
-from gpustack_ctl.kube.objects import Obj, name_of
+from gpustack_ctl.kube.objects import Obj, is_true, name_of
 from gpustack_ctl.kube.resources import DEVICES, INSTANCE_TYPES, LOCAL_QUEUES, NAMESPACES, PODS, WORKLOADS
 from gpustack_ctl.localcluster import LocalCluster, LocalNode
 from gpustack_ctl.localcluster.images import BUSYBOX
@@ -55,13 +56,13 @@ class Deployment:
         await until(f"{len(names)} Pods run", look, seconds=seconds)
 
     async def verdicts(self) -> Counter[str]:
-        """How many Workloads gate 3 has told what."""
-        checks = [
-            check
+        """How many Workloads gate 3 has told what; one that waits under a pin was told Retry."""
+        return Counter(
+            "Retry" if pin_of(workload) and not is_true(workload, "QuotaReserved") else check["state"]
             for workload in await self.kube.list(WORKLOADS, self.namespace)
             for check in (workload.get("status") or {}).get("admissionChecks") or ()
-        ]
-        return Counter(check["state"] for check in checks if check["name"] == ADMISSION_CHECK)
+            if check["name"] == ADMISSION_CHECK
+        )
 
     async def recorded(self) -> dict[str, int]:
         """Units held on each card, by the records of the Pods."""

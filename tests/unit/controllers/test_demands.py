@@ -73,6 +73,27 @@ def test_a_workload_without_one_clear_flavor_is_held_and_told_why(
         demands(workload(flavors, limits=WHOLE, nodes={"gpu-1": 2}), found)
 
 
+def test_a_workload_whose_admission_leaves_a_role_out_is_held_and_told_why() -> None:
+    placed = workload(CREDITS, limits=WHOLE, nodes={"gpu-1": 2})
+    placed["spec"]["podSets"].append({"name": "decode", "count": 1})
+    with pytest.raises(UnclearError, match='role "decode" has no part in the admission'):
+        demands(placed, flavor())
+    with pytest.raises(UnclearError, match='role "main" has no part in the admission'):
+        demands({**placed, "status": {}}, flavor())
+
+
+def test_a_placement_that_cannot_be_read_is_held_and_told_why() -> None:
+    placed = workload(CREDITS, limits=WHOLE, nodes={"gpu-1": 2})
+    placed["status"]["admission"]["podSetAssignments"][0]["topologyAssignment"]["slices"][0]["domainCount"] = 7
+    with pytest.raises(UnclearError, match='role "main": its topologyAssignment cannot be read'):
+        demands(placed, flavor())
+
+
+def test_a_billion_pods_are_one_demand() -> None:
+    placed = workload(CREDITS, limits=WHOLE, nodes={"gpu-1": 10**9})
+    assert demands(placed, flavor()) == [("gpu-1", 10**9, "nvidia-a10g", None)]
+
+
 def test_a_request_that_cannot_be_read_is_held_and_told_why() -> None:
     with pytest.raises(UnclearError, match=r'role "main": .*nvidia\.com/gpu'):
         demands(workload(CREDITS, limits={"nvidia.com/gpu": "0.5"}, nodes={"gpu-1": 2}), flavor())

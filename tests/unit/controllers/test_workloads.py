@@ -151,3 +151,32 @@ def test_a_ready_workload_that_kueue_still_delays_is_recognised() -> None:
     assert not delayed([{"name": "other", "state": "Ready", "message": ""}])
     assert not delayed(check("Ready"), Admitted=True)
     assert not delayed(check("Ready"), Evicted=True)
+
+
+@pytest.mark.parametrize(
+    "slice_",
+    [
+        {},
+        {"domainCount": 1},
+        part({}, {"universal": 1}),
+        part({"universal": "gpu-1"}, {}),
+        part({"universal": "gpu-1"}, {"individual": [1, 2]}),
+        part(GPU_1_AND_2, {"universal": 1}, 3),
+        part(GPU_1_AND_2, {"individual": [1]}, 2),
+        {"domainCount": 1, "valuesPerLevel": [], "podCounts": {"universal": 1}},
+        {"domainCount": None, "valuesPerLevel": [{"universal": "a"}], "podCounts": {"universal": 1}},
+    ],
+)
+def test_a_placement_that_contradicts_itself_is_a_fault_of_its_role(slice_: dict[str, Any]) -> None:
+    assignment = {"name": "main", "topologyAssignment": {"levels": [HOSTNAME], "slices": [slice_]}}
+    workload = {
+        "spec": {"podSets": [{"name": "main", "count": 1}]},
+        "status": {"admission": {"podSetAssignments": [assignment]}},
+    }
+    (role,) = roles_of(workload)
+    assert role.fault and role.nodes == {}
+
+
+def test_a_billion_pods_on_one_node_are_a_number() -> None:
+    huge = part({"universal": "gpu-1"}, {"universal": 1}, 10**9)
+    assert pods_per_node({"levels": [HOSTNAME], "slices": [huge]}) == {"gpu-1": 10**9}
