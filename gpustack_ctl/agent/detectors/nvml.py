@@ -7,7 +7,9 @@ when the PCI bus says so too.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -42,13 +44,14 @@ class NvmlDetector:
         group_id_with_memory: bool = False,
         sysfs: Path = SYSFS,
         period_seconds: float = _PERIOD_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._nvml = nvml
         self._table = table
         self._with_memory = group_id_with_memory
         self._sysfs = sysfs
         self._period = period_seconds
-        self._health = Health()
+        self._health = Health(clock=clock)
         self._last: Snapshot | None = None
 
     async def detect(self) -> Inventory:

@@ -55,7 +55,7 @@ class _Illness:
 class Health:
     """What is known of the cards' health, by UUID. Its methods call NVML: one at a time, in the session's thread."""
 
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, *, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._ill: dict[str, _Illness] = {}
         self._watched: set[str] = set()
