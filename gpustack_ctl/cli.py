@@ -43,11 +43,11 @@ def cli() -> None:
     """
 
 
-def flag(name: str, **attributes: Any) -> Callable[[F], F]:
+def flag(name: str, *short: str, **attributes: Any) -> Callable[[F], F]:
     """A click option that also reads `GPUSTACK_CTL_<FLAG>`."""
     variable = "GPUSTACK_CTL_" + name.split("/")[0].removeprefix("--").upper().replace("-", "_")
     attributes = {"show_default": True, **attributes}
-    return click.option(name, envvar=variable, show_envvar=True, **attributes)
+    return click.option(name, *short, envvar=variable, show_envvar=True, **attributes)
 
 
 def flags(*options: Callable[[F], F]) -> Callable[[F], F]:
@@ -193,6 +193,60 @@ def lint(files: tuple[str, ...], output: str, **values: Any) -> None:
         click.echo("\n".join(report.text(found)))
     if not all(finding.admitted for finding in found):
         sys.exit(NO)
+
+
+@cli.command()
+@click.argument("kind", type=click.Choice(["pod", "workload"]))
+@click.argument("name")
+@flag("--namespace", "-n", default="default", help="Where it is.")
+@connection_flags
+@output_flag
+@log_flags
+def explain(kind: str, name: str, namespace: str, output: str, **values: Any) -> None:
+    """Say gate by gate what each saw of a Pod or a Workload, what it answered, and what would have to change.
+
+    Everything is read from live objects. Exit code 1: there is no such object.
+    """
+    from gpustack_ctl.explain import report
+    from gpustack_ctl.explain.run import explain as explained
+    from gpustack_ctl.explain.subjects import NoSuchObjectError
+
+    _logs(values)
+    try:
+        found = _await(explained, kind, name, namespace, values["kubeconfig"], values["context"])
+    except NoSuchObjectError as error:
+        sys.exit(_fail(str(error), NO))
+    if output == "json":
+        _print_json(report.document(found))
+    else:
+        click.echo("\n".join(report.text(found)))
+
+
+@cli.command()
+@flag("--watch", is_flag=True, help="Go on showing it as it changes, until Ctrl-C.")
+@connection_flags
+@output_flag
+@log_flags
+def top(watch: bool, output: str, **values: Any) -> None:
+    """Show pools with what may still be asked of them, every card with its holders, and who waits for what."""
+    from gpustack_ctl.roles import until_signal
+    from gpustack_ctl.top import run as fleet
+    from gpustack_ctl.top.document import document
+    from gpustack_ctl.top.tables import stdout, tables
+
+    if watch and output == "json":
+        raise click.BadParameter("a watch is no single document; leave one of the two out", param_hint="--watch")
+    _logs(values)
+    console = stdout()
+    where = values["kubeconfig"], values["context"]
+    if watch:
+        _await(until_signal, lambda: fleet.watch(console, *where))
+        return
+    seen = _await(fleet.look, *where)
+    if output == "json":
+        _print_json(document(seen))
+    else:
+        console.print(tables(seen))
 
 
 @cli.command()
