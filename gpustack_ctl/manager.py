@@ -14,6 +14,7 @@ import structlog
 from anyio.abc import TaskStatus
 
 from gpustack_ctl.accel.families import Manufacturers, manufacturers
+from gpustack_ctl.accel.profiles import DEFAULT_LEVELS, read_levels
 from gpustack_ctl.controllers import crd_install
 from gpustack_ctl.controllers.admission_check import AdmissionCheck
 from gpustack_ctl.controllers.device_check import DeviceCheck
@@ -29,9 +30,11 @@ from gpustack_ctl.controllers.pin_landing import PinLanding
 from gpustack_ctl.controllers.pins import Pins
 from gpustack_ctl.controllers.queue_entrance import QueueEntrance
 from gpustack_ctl.controllers.rooms import Rooms
+from gpustack_ctl.controllers.setting_seed import SettingSeed
 from gpustack_ctl.controllers.settings import Settings
 from gpustack_ctl.controllers.sources import Sources
 from gpustack_ctl.controllers.topology import TopologyController
+from gpustack_ctl.controllers.unused_topologies import UnusedTopologies
 from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.controller import Controller
 from gpustack_ctl.kube.errors import AlreadyExists, KubeError, NotFound
@@ -57,6 +60,7 @@ log = structlog.get_logger()
 KUEUE = (ADMISSION_CHECKS, CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS, TOPOLOGIES, WORKLOADS)
 RELEASE_TERMINATED = "GPUSTACK_LEDGER_RELEASE_TERMINATED_PODS"
 HOLD_RESERVE_AFTER = "GPUSTACK_HOLD_RESERVE_AFTER"
+TOPOLOGY_LEVELS = "GPUSTACK_TOPOLOGY_LEVELS"
 RETRY_SECONDS = 2.0
 
 
@@ -113,12 +117,17 @@ def controllers(
     settings = Settings(sources.settings)
     release = os.environ.get(RELEASE_TERMINATED, "true").lower() != "false"
     fleet = Fleet(kube=kube, sources=sources, table=table, release_terminated=release)
+    levels = topology_levels(os.environ)
     pins = Pins(kube=kube, sources=sources, settings=settings, table=table)
     return (
+        SettingSeed(kube=kube, settings=sources.settings, environ=os.environ),
         NodeManagement(kube=kube, nodes=sources.nodes, devices=sources.devices, settings=settings),
         NodeCapacity(kube=kube, nodes=sources.nodes, devices=sources.devices, table=table),
         NodeFit(kube=kube, nodes=sources.nodes, devices=sources.devices),
-        TopologyController(kube=kube, nodes=sources.nodes, topologies=sources.topologies),
+        TopologyController(kube=kube, nodes=sources.nodes, topologies=sources.topologies, levels=levels),
+        UnusedTopologies(
+            kube=kube, nodes=sources.nodes, topologies=sources.topologies, flavors=sources.flavors, levels=levels
+        ),
         NodeFlavor(
             kube=kube,
             nodes=sources.nodes,
@@ -127,7 +136,7 @@ def controllers(
             instance_types=sources.instance_types,
             settings=settings,
         ),
-        InstanceTypeController(kube=kube, sources=sources, settings=settings, table=table),
+        InstanceTypeController(kube=kube, sources=sources, settings=settings, events=events, table=table),
         NodeQueue(kube=kube, sources=sources, settings=settings, table=table),
         QueueEntrance(
             kube=kube,
@@ -161,6 +170,14 @@ def reserve_after(environ: Mapping[str, str]) -> float:
     if not 0 <= seconds < float("inf"):
         raise ValueError(f"{HOLD_RESERVE_AFTER} is {text!r}: write a number of seconds, such as 300")
     return seconds
+
+
+def topology_levels(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The levels above the hostname by which nodes are placed; raises ValueError on what is no list of label keys."""
+    try:
+        return read_levels(environ[TOPOLOGY_LEVELS]) if TOPOLOGY_LEVELS in environ else DEFAULT_LEVELS
+    except ValueError as fault:
+        raise ValueError(f"{TOPOLOGY_LEVELS}: {fault}") from fault
 
 
 def _election(config: ManagerConfig, kube: Kube) -> LeaderElection:

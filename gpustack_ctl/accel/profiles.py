@@ -6,6 +6,7 @@ which levels they fill, not by the values: the longest prefix of the configured 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,8 @@ from gpustack_ctl.accel.naming import fnv64, topology_name
 
 #: Levels above the hostname that are looked for, outermost first, unless configured otherwise.
 DEFAULT_LEVELS: tuple[str, ...] = ()
+#: What Kueue's schema allows, the hostname among them.
+MOST_LEVELS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,20 @@ class TopologyProfile:
     @property
     def hostname_only(self) -> bool:
         return self.levels == (labels.HOSTNAME,)
+
+
+def read_levels(text: str) -> tuple[str, ...]:
+    """The levels above the hostname from a comma-separated list of label keys, outermost first.
+
+    Raises ValueError for what is no label key, and for more levels than a Kueue Topology holds.
+    """
+    levels = tuple(dict.fromkeys(level.strip() for level in text.split(",") if level.strip()))
+    for level in levels:
+        if not _LABEL_KEY.fullmatch(level) or level == labels.HOSTNAME:
+            raise ValueError(f"{level!r} is no level: write label keys above {labels.HOSTNAME}, outermost first")
+    if len(levels) >= MOST_LEVELS:
+        raise ValueError(f"{len(levels)} levels and the hostname are too many: a Topology has {MOST_LEVELS}")
+    return levels
 
 
 def topology_profile(node_labels: Mapping[str, str], levels: Sequence[str] = DEFAULT_LEVELS) -> TopologyProfile:
@@ -51,3 +68,8 @@ def topology(profile: TopologyProfile) -> dict[str, Any]:
         "metadata": {"name": topology_name(profile.value)},
         "spec": {"levels": [{"nodeLabel": level} for level in profile.levels]},
     }
+
+
+_LABEL_KEY = re.compile(
+    r"(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII
+)

@@ -26,13 +26,15 @@ from gpustack_ctl.controllers.node_queue import APPLIED_STOP_POLICY, groups_for,
 from gpustack_ctl.controllers.pace import Pace
 from gpustack_ctl.controllers.pool_views import PoolLedgers
 from gpustack_ctl.controllers.pools import PoolSelector, ready, selector_of
-from gpustack_ctl.controllers.settings import AWARE_CPU_MANUFACTURER, MIXED_ON_NODE, Settings
+from gpustack_ctl.controllers.settings import MIXED_ON_NODE, Settings
 from gpustack_ctl.controllers.sources import Sources, labels_changed, spec_changed
 from gpustack_ctl.controllers.writes import part_of, settle
+from gpustack_ctl.crds.setting import AWARE_CPU_MANUFACTURER
 from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.controller import DONE, Controller, Result, Wake, again, changes
 from gpustack_ctl.kube.errors import AlreadyExists
-from gpustack_ctl.kube.objects import Obj, deleting, name_of, uid_of
+from gpustack_ctl.kube.events import Events
+from gpustack_ctl.kube.objects import Obj, condition, deleting, name_of, uid_of
 from gpustack_ctl.kube.resources import CLUSTER_QUEUES, INSTANCE_TYPES
 
 log = structlog.get_logger()
@@ -47,10 +49,13 @@ class InstanceTypeController(Controller):
 
     name = "instance-type"
 
-    def __init__(self, *, kube: Kube, sources: Sources, settings: Settings, table: Manufacturers) -> None:
+    def __init__(
+        self, *, kube: Kube, sources: Sources, settings: Settings, events: Events, table: Manufacturers
+    ) -> None:
         self._kube = kube
         self._sources = sources
         self._settings = settings
+        self._events = events
         self._table = table
         self._cpu_requests = CpuRequests()
         self._ledgers: dict[str, PoolLedgers] = {}
@@ -115,9 +120,14 @@ class InstanceTypeController(Controller):
         return made
 
     async def _publish(self, instance_type: Obj, queue: Obj | None) -> None:
-        wanted = part_of(instance_type)
-        wanted["status"] = status_of(instance_type, queue, self._facts(instance_type), now=now())
+        wanted, facts = part_of(instance_type), self._facts(instance_type)
+        wanted["status"] = status_of(instance_type, queue, facts, now=now())
         await settle(self._kube, self._sources.instance_types, wanted, manager=MANAGER, subresource="status")
+        known = (condition(instance_type, "TopologyReady") or {}).get("message")
+        if facts.refusal and facts.refusal != known:
+            self._events.emit(
+                instance_type, type="Warning", reason="PlanRefused", message=facts.refusal, action="PlanQueue"
+            )
 
     def _facts(self, instance_type: Obj) -> PoolFacts:
         selector = self._selector(instance_type)

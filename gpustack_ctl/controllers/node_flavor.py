@@ -1,14 +1,18 @@
 """Node flavors: the ResourceFlavors that the managed nodes call for, and the InstanceTypes derived from them.
 
 Which nodes are alike is a question about all of them, so there is one key and one plan; a burst of nodes is planned
-once. Owns every ResourceFlavor marked `resource.gpustack.ai/type: nodes`: made as planned, deleted when no node is left
-that it selects (Kueue keeps it until no queue refers to it). Derived InstanceTypes are only created: from then on their
-spec is an administrator's, and one that was deleted is written anew while its nodes are there.
+once. Owns every ResourceFlavor marked `resource.gpustack.ai/type: nodes`: made as planned, deleted when for a while no
+node is left that it selects (Kueue keeps it until no queue refers to it). Derived InstanceTypes are only created: from
+then on their spec is an administrator's, and one that was deleted is written anew while its nodes are there.
+
+The while matters. A label that somebody took off and node management puts back, or a node that registers anew, is gone
+for a moment only; but a pool that loses its last flavor is drained, and the work that was evicted does not come back.
 
 Woken by Nodes that change labels, Devices that change spec, flavors and types that are edited or deleted, and settings.
 """
 
 from collections.abc import Iterable
+from time import monotonic
 
 import structlog
 
@@ -16,9 +20,10 @@ from gpustack_ctl.accel.features import NodeFacts, node_facts
 from gpustack_ctl.accel.flavors import FlavorPlan, FlavorSettings, plan_flavors
 from gpustack_ctl.accel.labels import RESOURCE_TYPE, TYPE_NODES
 from gpustack_ctl.controllers.pace import Pace
-from gpustack_ctl.controllers.settings import AWARE_CPU_MANUFACTURER, DERIVED_FROM_NODE, MIXED_ON_NODE, Settings
+from gpustack_ctl.controllers.settings import DERIVED_FROM_NODE, MIXED_ON_NODE, Settings
 from gpustack_ctl.controllers.sources import spec_changed
 from gpustack_ctl.controllers.writes import settle
+from gpustack_ctl.crds.setting import AWARE_CPU_MANUFACTURER
 from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.controller import DONE, Controller, Result, Wake, again, changes
 from gpustack_ctl.kube.errors import AlreadyExists
@@ -32,6 +37,8 @@ MANAGER = "gpustack-node-flavor"
 ALL_NODES = "nodes"
 PLAN_SECONDS = 0.2
 """Changes of nodes within this time share one plan."""
+GRACE_SECONDS = 3.0
+"""How long a flavor outlives its last node."""
 
 
 class NodeFlavor(Controller):
@@ -57,6 +64,7 @@ class NodeFlavor(Controller):
         self._settings = settings
         self._pace = Pace(PLAN_SECONDS)
         self._known: dict[str, tuple[object, NodeFacts | None]] = {}
+        self._without_nodes: dict[str, float] = {}
 
     def wakes(self) -> Iterable[Wake]:
         yield changes(self._nodes, key=_all_nodes, when=spec_changed)
@@ -69,9 +77,7 @@ class NodeFlavor(Controller):
         if early := self._pace.early(key):
             return again(early)
         plan = self._plan()
-        for flavor in self._flavors.list():
-            if _ours(flavor) and not deleting(flavor):
-                await self._end_if_due(flavor, plan.flavors.get(name_of(flavor)))
+        left = await self._end_flavors(plan)
         for flavor in plan.flavors.values():
             if not _selects_otherwise(self._flavors.get(name_of(flavor)), flavor):
                 await settle(self._kube, self._flavors, flavor, manager=MANAGER)
@@ -79,7 +85,7 @@ class NodeFlavor(Controller):
             for instance_type in plan.instance_types.values():
                 await self._derive(instance_type)
         self._pace.went(key)
-        return DONE
+        return DONE if left is None else again(left)
 
     def _plan(self) -> FlavorPlan:
         settings = FlavorSettings(
@@ -96,14 +102,21 @@ class NodeFlavor(Controller):
         known = self._known.get(name_of(node))
         return known if known is not None and known[0] == source else (source, node_facts(node, devices))
 
-    async def _end_if_due(self, flavor: Obj, wanted: Obj | None) -> None:
-        if wanted is None:
-            log.info("no node is left for this flavor: deleting it", flavor=name_of(flavor))
-        elif _selects_otherwise(flavor, wanted):
-            log.info("this flavor is to select other nodes: making it anew", flavor=name_of(flavor))
-        else:
-            return
-        await self._kube.delete(RESOURCE_FLAVORS, name_of(flavor), uid=uid_of(flavor))
+    async def _end_flavors(self, plan: FlavorPlan) -> float | None:
+        """Delete what is to go; says in how many seconds the next flavor's grace is over."""
+        ours = {name_of(flavor): flavor for flavor in self._flavors.list() if _ours(flavor) and not deleting(flavor)}
+        since = {name: self._without_nodes.get(name, monotonic()) for name in ours if name not in plan.flavors}
+        self._without_nodes = since
+        left = {name: GRACE_SECONDS - (monotonic() - began) for name, began in since.items()}
+        for name, flavor in ours.items():
+            if left.get(name, 1) <= 0:
+                log.info("no node is left for this flavor: deleting it", flavor=name)
+            elif name in plan.flavors and _selects_otherwise(flavor, plan.flavors[name]):
+                log.info("this flavor is to select other nodes: making it anew", flavor=name)
+            else:
+                continue
+            await self._kube.delete(RESOURCE_FLAVORS, name, uid=uid_of(flavor))
+        return min((seconds for seconds in left.values() if seconds > 0), default=None)
 
     async def _derive(self, instance_type: Obj) -> None:
         if self._instance_types.get(name_of(instance_type)) is not None:

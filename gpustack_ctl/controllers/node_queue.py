@@ -139,7 +139,10 @@ def groups_for(instance_type: Obj | None, flavors: Iterable[Obj], *, table: Manu
     """The resource groups that a pool should have, of all flavors; none without its InstanceType."""
     if instance_type is None:
         return GroupsPlan()
-    manufacturer = table.of_akey(instance_type["spec"].get("acceleratorGroup") or "")
+    akey = instance_type["spec"].get("acceleratorGroup") or ""
+    manufacturer = table.of_akey(akey)
+    if akey and manufacturer is None:
+        return GroupsPlan(refusal=f"no manufacturer is known for the accelerator {akey}")
     members = [flavor for flavor in flavors if pool_has_flavor(instance_type, flavor)]
     return plan_groups(members, manufacturer=manufacturer.key if manufacturer else None, table=table)
 

@@ -10,7 +10,6 @@ NODE_MANAGEMENT_MANUAL = "node-management-manual"
 MIXED_ON_NODE = "instance-type-mixed-on-node"
 DERIVED_FROM_NODE = "instance-type-derived-from-node"
 DRAIN_WHEN_NO_FLAVORS = "instance-type-drain-when-no-flavors"
-AWARE_CPU_MANUFACTURER = "instance-type-aware-cpu-manufacturer"
 
 
 class Settings:

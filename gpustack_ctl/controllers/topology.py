@@ -3,8 +3,7 @@
 Kueue builds a flavor's tree from the levels of one Topology and leaves out a node that lacks one of them. So nodes are
 labelled by which levels they fill, flavors select on that label, and there is one Topology per shape.
 
-Owns the label `topology.gpustack.ai/profile` on managed Nodes, and the Topologies named after its values. A Topology
-that no node needs any more is left alone: flavors that are on their way out may still refer to it.
+Owns the label `topology.gpustack.ai/profile` on managed Nodes, and the making of the Topologies named after its values.
 
 Woken by Nodes that come, go or change labels, and by Topologies that somebody removes.
 """
@@ -13,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from gpustack_ctl.accel.labels import MANAGED, TOPOLOGY_PROFILE
 from gpustack_ctl.accel.naming import topology_name
-from gpustack_ctl.accel.profiles import DEFAULT_LEVELS, topology, topology_profile
+from gpustack_ctl.accel.profiles import topology, topology_profile
 from gpustack_ctl.controllers.sources import labels_changed
 from gpustack_ctl.controllers.writes import part_of, settle
 from gpustack_ctl.kube.client import Kube
@@ -30,9 +29,7 @@ class TopologyController(Controller):
     name = "topology"
     workers = 4
 
-    def __init__(
-        self, *, kube: Kube, nodes: Informer, topologies: Informer, levels: Sequence[str] = DEFAULT_LEVELS
-    ) -> None:
+    def __init__(self, *, kube: Kube, nodes: Informer, topologies: Informer, levels: Sequence[str]) -> None:
         self._kube = kube
         self._nodes = nodes
         self._topologies = topologies

@@ -5,14 +5,15 @@ from pathlib import Path
 
 from gpustack_ctl import crds
 from gpustack_ctl.accel.families import manufacturers
-from gpustack_ctl.crds.kueue_values import kueue_values
+from gpustack_ctl.crds import kueue_values
 
 
 def main(directory: Path) -> None:
     crds.write(directory / "crds")
     kueue = directory / "kueue"
     kueue.mkdir(parents=True, exist_ok=True)
-    (kueue / "values.yaml").write_text(kueue_values(manufacturers()), encoding="utf-8")
+    for name, content in kueue_values.files(manufacturers()).items():
+        (kueue / name).write_text(content, encoding="utf-8")
 
 
 if __name__ == "__main__":

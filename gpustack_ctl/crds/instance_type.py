@@ -12,8 +12,10 @@ from gpustack_ctl.crds.schema import Schema, boolean, integer, moment, one_of, q
 
 PHASES = ("Active", "Inactive", "Draining", "Pending", "Deleting")
 
+# Asked at creation only: a type that is stored must stay editable, whatever it was made by.
 _ACCELERATOR_GROUP_RULE = {
-    "rule": "self.acceleratable == (has(self.acceleratorGroup) && self.acceleratorGroup != '')",
+    "rule": "oldSelf.hasValue() || self.acceleratable == (has(self.acceleratorGroup) && self.acceleratorGroup != '')",
+    "optionalOldSelf": True,
     "message": "names the pool's accelerator: set it when acceleratable is true, leave it out otherwise",
     "fieldPath": ".acceleratorGroup",
 }
@@ -59,7 +61,7 @@ def _spec() -> Schema:
         required=("cpu", "ram"),
     )
     return record(
-        "What one unit of the pool is. Only displayName, description and inactive change after creation.",
+        "What one unit of the pool is. Only displayName and inactive change after creation.",
         {
             "displayName": text("Name shown to people.", longest=64),
             "description": text("What the pool is for.", longest=1024),

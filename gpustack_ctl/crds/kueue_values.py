@@ -1,4 +1,5 @@
-"""The values file with which Kueue's chart is installed, made from the configuration that the gates need.
+"""The files by which Kueue is installed, made from the configuration that the gates need: values for its chart, and the
+Configuration alone for whoever installs it from manifests.
 
 Every field carries its reason as a comment: whoever merges it into values of their own sees what they would give up.
 """
@@ -16,14 +17,26 @@ _HEADER = """\
 managerConfig:
   controllerManagerConfigYaml: |-
 """
+_PLAIN_HEADER = """\
+# Kueue's Configuration: the content of controller_manager_config.yaml in the ConfigMap kueue-manager-config.
+# Made by `just generate` from gpustack_ctl/accel/kueue_config.py; change it there.
+"""
+
+
+def files(table: Manufacturers) -> dict[str, str]:
+    """Every file by its name."""
+    return {"values.yaml": kueue_values(table), "configuration.yaml": _PLAIN_HEADER + _configuration(table)}
 
 
 def kueue_values(table: Manufacturers) -> str:
-    """The file's content."""
+    """The values for Kueue's chart."""
+    return _HEADER + textwrap.indent(_configuration(table), "    ")
+
+
+def _configuration(table: Manufacturers) -> str:
     configuration = kueue_configuration(table)
     head = {field: configuration[field] for field in ("apiVersion", "kind")}
-    parts = [_dump(head), *(_commented(choice) for choice in choices(table))]
-    return _HEADER + textwrap.indent("\n".join(parts), "    ")
+    return "\n".join([_dump(head), *(_commented(choice) for choice in choices(table))])
 
 
 def _commented(choice: Choice) -> str:

@@ -61,7 +61,7 @@ def record(
     fields: Mapping[str, Schema],
     *,
     required: Sequence[str] = (),
-    rules: Sequence[Mapping[str, str]] = (),
+    rules: Sequence[Mapping[str, Any]] = (),
 ) -> Schema:
     schema: Schema = {"type": "object", "description": description, "properties": dict(fields)}
     if required:

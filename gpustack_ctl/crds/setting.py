@@ -37,6 +37,7 @@ SWITCHES = (
 )
 
 WORKLOAD_FIT_AFFINITY = "workload-fit-affinity"
+AWARE_CPU_MANUFACTURER = "instance-type-aware-cpu-manufacturer"
 
 _DEFAULTS = {switch.name: switch.default for switch in SWITCHES}
 _TRUTH = {"true": True, "false": False}

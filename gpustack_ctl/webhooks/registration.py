@@ -69,7 +69,7 @@ def _entry(webhook: Webhook, address: Address, trusted: bytes | None) -> Obj:
                 "apiVersions": [resource.version],
                 "resources": [resource.plural],
                 "operations": list(webhook.operations),
-                "scope": "Namespaced",
+                "scope": "Namespaced" if resource.namespaced else "Cluster",
             }
         ],
         "objectSelector": _QUEUED if webhook.by_queue_label else {},

@@ -17,6 +17,7 @@ from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.informer import Informers
 from gpustack_ctl.webhooks.certificates import CertificateDirectory, CertificateSecret, CertificateSource
 from gpustack_ctl.webhooks.gate1 import Gate1
+from gpustack_ctl.webhooks.instance_types import InstanceTypes
 from gpustack_ctl.webhooks.jobs import job_webhooks
 from gpustack_ctl.webhooks.pki import LONG_LIVED, Validity
 from gpustack_ctl.webhooks.pods import pod_webhooks
@@ -80,7 +81,12 @@ class Webhooks:
     def __init__(self, config: WebhookConfig, *, kube: Kube, informers: Informers, table: Manufacturers) -> None:
         self._pools = Pools(informers, table)
         gate = Gate1(self._pools, table)
-        served = (*pod_webhooks(gate), *job_webhooks(gate), WorkloadPins(informers, table).webhook())
+        served = (
+            *pod_webhooks(gate),
+            *job_webhooks(gate),
+            WorkloadPins(informers, table).webhook(),
+            *InstanceTypes(informers, table).webhooks(),
+        )
         self._tls = Tls()
         self._certificates = _certificates(config, kube, informers)
         self._server = Server(served, host=config.listen, port=config.port, tls=self._tls.context, notice=config.notice)

@@ -3,7 +3,7 @@
 import pytest
 
 from gpustack_ctl.accel.naming import fnv64
-from gpustack_ctl.accel.profiles import TopologyProfile, topology, topology_profile
+from gpustack_ctl.accel.profiles import TopologyProfile, read_levels, topology, topology_profile
 
 REGION, ZONE, RACK, HOST = (
     "topology.kubernetes.io/region",
@@ -49,3 +49,14 @@ def test_a_topology_lists_its_levels_outermost_first() -> None:
 
 def test_a_configured_hostname_ends_the_list() -> None:
     assert topology_profile({HOST: "n", RACK: "r"}, (HOST, RACK)).levels == (HOST,)
+
+
+def test_levels_are_read_outermost_first_and_once() -> None:
+    assert read_levels(f" {REGION}, {ZONE},,{REGION}") == (REGION, ZONE)
+    assert read_levels("") == ()
+
+
+@pytest.mark.parametrize("text", [HOST, "a b", "a/b/c", "-a", ",".join(f"level{number}" for number in range(16))])
+def test_what_kueue_would_refuse_is_refused_at_start(text: str) -> None:
+    with pytest.raises(ValueError, match="level"):
+        read_levels(text)

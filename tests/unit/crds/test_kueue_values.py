@@ -5,13 +5,14 @@ import yaml
 from gpustack_ctl.accel.families import manufacturers
 from gpustack_ctl.accel.kueue_config import choices, kueue_configuration
 from gpustack_ctl.crds.__main__ import main
-from gpustack_ctl.crds.kueue_values import kueue_values
+from gpustack_ctl.crds.kueue_values import files, kueue_values
 
 DEPLOYED = Path(__file__).parents[3] / "deploy"
 
 
-def test_the_deployed_values_are_what_the_code_says():
-    assert (DEPLOYED / "kueue" / "values.yaml").read_text() == kueue_values(manufacturers()), "run `just generate`"
+def test_the_deployed_files_are_what_the_code_says():
+    deployed = {file.name: file.read_text() for file in (DEPLOYED / "kueue").iterdir()}
+    assert deployed == files(manufacturers()), "run `just generate`"
 
 
 def test_the_chart_gets_the_whole_configuration():
@@ -19,6 +20,10 @@ def test_the_chart_gets_the_whole_configuration():
     assert yaml.safe_load(values["managerConfig"]["controllerManagerConfigYaml"]) == kueue_configuration(
         manufacturers()
     )
+
+
+def test_without_the_chart_it_is_the_same_configuration():
+    assert yaml.safe_load(files(manufacturers())["configuration.yaml"]) == kueue_configuration(manufacturers())
 
 
 def test_every_reason_is_in_the_file():
