@@ -14,7 +14,7 @@ from gpustack_ctl.accel.labels import KUEUE_QUEUE_NAME, PLANNED
 from gpustack_ctl.kube.objects import Obj, labels_of
 from gpustack_ctl.webhooks.patch import Operation, difference, pointer
 from gpustack_ctl.webhooks.pools import Pools
-from gpustack_ctl.webhooks.review import Allowed, Question, Refused, Verdict
+from gpustack_ctl.webhooks.review import Allowed, Question, Refused, Verdict, within
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Gate1:
         queue = labels_of(question.object).get(KUEUE_QUEUE_NAME)
         if not queue:
             return Allowed()
-        path, spec = _spec_path(at), template["spec"]
+        path, spec = _spec_path(at), within(template, "spec")
         pool = self.pools.behind(queue)
         judgement = judge(spec, table=self.table, pool=pool, queue=queue, at=path)
         if judgement.errors:
@@ -47,14 +47,15 @@ class Gate1:
         if not queue:
             return Allowed()
         errors = rules.validate(
-            template["spec"], table=self.table, pool=self.pools.behind(queue), queue=queue, at=_spec_path(at)
+            within(template, "spec"), table=self.table, pool=self.pools.behind(queue), queue=queue, at=_spec_path(at)
         )
         return Refused(errors) if errors else Allowed()
 
 
 def _without_plan(template: Obj, at: str) -> list[Operation]:
     # A value that is there already makes Kueue fail the Workload for good when it comes to write the real plan.
-    annotations = (template.get("metadata") or {}).get("annotations") or {}
+    metadata = within(template, "metadata") if template.get("metadata") else {}
+    annotations = within(metadata, "annotations") if metadata.get("annotations") else {}
     if PLANNED not in annotations:
         return []
     return [{"op": "remove", "path": pointer(f"{_pointer(at)}/metadata/annotations", PLANNED)}]

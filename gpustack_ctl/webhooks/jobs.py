@@ -10,7 +10,7 @@ from collections.abc import Callable
 from gpustack_ctl.kube.objects import Obj, deleting
 from gpustack_ctl.kube.resources import JOBS
 from gpustack_ctl.webhooks.gate1 import Gate1
-from gpustack_ctl.webhooks.review import Allowed, Question, Verdict
+from gpustack_ctl.webhooks.review import Allowed, Question, Verdict, within
 from gpustack_ctl.webhooks.webhook import Webhook
 
 _AT = "spec.template"
@@ -70,12 +70,13 @@ def _template(question: Question) -> Obj | None:
     job, old = question.object, question.old
     if deleting(job):
         return None
-    template: Obj = job["spec"]["template"]
+    template = within(job, "spec", "template")
     starts = not job["spec"].get("suspend")
-    if old is not None and starts and _asked(template) == _asked(old["spec"]["template"]):
+    if old is not None and starts and _asked(template) == _asked(within(old, "spec", "template")):
         return None
     return template
 
 
 def _asked(template: Obj) -> tuple[object, object]:
-    return template["spec"].get("initContainers"), template["spec"].get("containers")
+    spec = within(template, "spec")
+    return spec.get("initContainers"), spec.get("containers")

@@ -69,19 +69,27 @@ def read(body: bytes) -> Question:
         raise MalformedReviewError(f"the body is not an AdmissionReview of {_API_VERSION}")
     request = _part(review, "request", dict)
     kind = _part(request, "kind", dict, where="request")
-    obj = _part(request, "object", dict, where="request")
-    _part(obj, "metadata", dict, where="request.object")
     old = request.get("oldObject")
-    if old is not None:
-        _part(request, "oldObject", dict, where="request")
     return Question(
         uid=_part(request, "uid", str, where="request"),
         operation=_part(request, "operation", str, where="request"),
         kind=_part(kind, "kind", str, where="request.kind"),
         group=_part(kind, "group", str, where="request.kind") if "group" in kind else "",
-        object=obj,
-        old=old,
+        object=_object(request, "object"),
+        old=None if old is None else _object(request, "oldObject"),
     )
+
+
+def within(obj: Obj, *names: str) -> Obj:
+    """The object that stands at the path `names`. Raises MalformedReviewError.
+
+    The API server has decoded what it asks about, so nothing of it can lack this shape; whoever else asks, may.
+    """
+    where = "request.object"
+    for name in names:
+        obj = _part(obj, name, dict, where=where)
+        where = f"{where}.{name}"
+    return obj
 
 
 def answer(question: Question, verdict: Verdict) -> bytes:
@@ -121,6 +129,26 @@ def _cause(error: FieldError) -> Obj:
         "message": str(error).removeprefix(f"{error.field}: "),
         "field": error.field,
     }
+
+
+def _object(request: Obj, key: str) -> Obj:
+    """An object of the question, with metadata that can be read."""
+    obj: Obj = _part(request, key, dict, where="request")
+    metadata = _part(obj, "metadata", dict, where=f"request.{key}")
+    for name in ("name", "generateName", "namespace"):
+        if metadata.get(name) is not None:
+            _part(metadata, name, str, where=f"request.{key}.metadata")
+    _texts(metadata, f"request.{key}.metadata")
+    return obj
+
+
+def _texts(metadata: Obj, where: str) -> None:
+    for name in ("labels", "annotations"):
+        if metadata.get(name) is None:
+            continue
+        found = _part(metadata, name, dict, where=where)
+        if not all(isinstance(value, str) for value in found.values()):
+            raise MalformedReviewError(f"{where}.{name} holds a value that is not a string")
 
 
 def _part(value: Any, key: str, kind: type, *, where: str = "") -> Any:

@@ -121,10 +121,10 @@ class Server:
 async def _answer(webhook: Webhook, request: web.BaseRequest) -> tuple[web.Response, str]:
     try:
         question = review.read(await _body(request))
+        verdict = webhook.decide(question)
     except MalformedReviewError as fault:
         log.warning("refused a malformed admission review", webhook=webhook.name, peer=request.remote, fault=str(fault))
         return web.Response(status=400, text=f"{fault}\n"), "malformed"
-    verdict = webhook.decide(question)
     response = web.Response(body=review.answer(question, verdict), content_type="application/json")
     if isinstance(verdict, Refused):
         _log_refusal(webhook, question, verdict)
