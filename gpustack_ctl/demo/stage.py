@@ -41,6 +41,7 @@ class Stage:
     manufacturer: Manufacturer
     namespace: str
     node: str
+    pool: str
     queue: str
     image: str
     pods: Informer
@@ -119,6 +120,7 @@ async def _pool(site: Site, kube: Kube, informers: Informers, step: Callable[[st
         manufacturer=manufacturer,
         namespace=NAMESPACE,
         node=site.node,
+        pool=pool["metadata"]["name"],
         queue=entrance,
         image=site.image,
         pods=pods,

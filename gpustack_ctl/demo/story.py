@@ -15,9 +15,10 @@ from gpustack_ctl.demo.stage import Stage
 from gpustack_ctl.demo.timeline import PodRecord, Timeline
 from gpustack_ctl.demo.waiting import until
 from gpustack_ctl.explain import cards_of_pod, refused_at_creation
+from gpustack_ctl.explain.credits import quotas_of
 from gpustack_ctl.kube.errors import Invalid
 from gpustack_ctl.kube.objects import Obj
-from gpustack_ctl.kube.resources import PODS
+from gpustack_ctl.kube.resources import CLUSTER_QUEUES, PODS
 
 _RUNS, _HELD, _RELEASED, _PRINTS = 40, 20, 60, 10
 """Seconds until a Pod must run, be held, be released, have printed: so far above what is usual that only a fault
@@ -34,10 +35,19 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True)
+class Left:
+    """What was left while late was held, in units: of the pool's credits, and of the node's cards summed up."""
+
+    credits: int
+    cards: int
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """The whole story, read back."""
 
     endings: dict[str, Ending]
+    left: Left
     cards: list[Obj]
     release_to_admitted: float
 
@@ -53,6 +63,7 @@ async def tell(stage: Stage, cast: Cast, timeline: Timeline) -> Outcome:
 
     late = await _enter(stage, timeline, cast.late)
     await until("gate 3 holds late", lambda: late.answered(3, "held"), seconds=_HELD, saw=lambda: _where(late))
+    left = await _left(stage)
     await _is_refused(stage, timeline, cast.wrong)
     endings[cast.wrong.name] = Ending(timeline.records[cast.wrong.name], [], {})
 
@@ -66,7 +77,7 @@ async def tell(stage: Stage, cast: Cast, timeline: Timeline) -> Outcome:
     )
     endings[late.name] = await _runs(stage, late)
     await until("the ledger shows late", lambda: _ledger_shows(stage, endings[late.name]), seconds=10)
-    return Outcome(endings, stage.cards, round(late.created + admitted.seconds - released, 3))
+    return Outcome(endings, left, stage.cards, round(late.created + admitted.seconds - released, 3))
 
 
 async def _enter(stage: Stage, timeline: Timeline, role: Role) -> PodRecord:
@@ -104,6 +115,13 @@ async def _environment(stage: Stage, pod: str) -> dict[str, str]:
             await anyio.sleep(0.1)
     lines = (line.partition("=") for line in log.decode(errors="replace").splitlines())
     return {name: value for name, sign, value in lines if sign and not name.startswith("KUBERNETES_")}
+
+
+async def _left(stage: Stage) -> Left:
+    """Every sum that one could go by, and by which late would fit."""
+    queue = await stage.kube.get(CLUSTER_QUEUES, stage.pool)
+    credits_ = sum(left for _, resource, _, left in quotas_of(queue) if stage.table.of_credits(resource))
+    return Left(credits=credits_, cards=sum(int(row.get("remaining", 0)) for row in stage.cards))
 
 
 def _ledger_shows(stage: Stage, ending: Ending) -> bool:

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gpustack_ctl.accel.families import Manufacturers
+from gpustack_ctl.controllers.pins import pin_of
 from gpustack_ctl.explain import Answer, explain_pod
 from gpustack_ctl.kube.informer import Informer
-from gpustack_ctl.kube.objects import Obj, name_of, uid_of
+from gpustack_ctl.kube.objects import Obj, is_true, name_of, uid_of
 
 Clock = Callable[[], float]
 
@@ -94,6 +95,12 @@ class Timeline:
     def _read(self, record: PodRecord) -> None:
         if record.pod is None or record.phase == "Deleted":
             return
-        for answer in explain_pod(record.pod, record.workload, table=self._table):
+        for answer in explain_pod(record.pod, record.workload, table=self._table, told=_told(record.workload)):
             if answer.answered in _SETTLED:
                 self.note(record, answer)
+
+
+def _told(workload: Obj | None) -> str:
+    """Why gate 3 holds a Workload that waits without quota: its check is reset by then, and the pin tells it."""
+    pin = pin_of(workload) if workload is not None else None
+    return pin.why if pin is not None and workload is not None and not is_true(workload, "QuotaReserved") else ""

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
+from gpustack_ctl.accel.units import M, percentage_units
 from gpustack_ctl.demo.pods import Cast
-from gpustack_ctl.demo.story import Ending, Outcome
+from gpustack_ctl.demo.story import Ending, Left, Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ def judge(outcome: Outcome, cast: Cast, *, node: str, visible_devices: str) -> l
             len(whole.cards) == 1 and not set(whole.cards) & {card for e in everyone[:3] for card in e.cards},
             _held(whole),
         ),
+        _sums_sufficed(outcome.left),
         _late_was_held(late, node),
         Finding("late runs on the card that whole let go", late.cards == whole.cards, _held(late)),
         _wrong_was_refused(wrong, next(iter(cast.wrong.asks))),
@@ -46,12 +48,17 @@ def _same_card(half_a: Ending, half_b: Ending) -> Finding:
 
 
 def _late_was_held(late: Ending, node: str) -> Finding:
-    admitted, held = late.record.answered(2, "passed"), late.record.answered(3, "held")
+    held, passed = late.record.answered(3, "held"), late.record.answered(3, "passed")
     message = held.answer.message if held else "never held"
-    in_order = admitted is not None and held is not None and admitted.seconds <= held.seconds
-    return Finding(
-        "gate 3 held late after credits had passed, and names the node", in_order and node in message, message
-    )
+    in_order = held is not None and passed is not None and held.seconds < passed.seconds
+    return Finding("gate 3 held late before it let it pass, and names the node", in_order and node in message, message)
+
+
+def _sums_sufficed(left: Left) -> Finding:
+    """Late wants half a card; only a look at each card shows that no half is there."""
+    enough = min(left.credits, left.cards) >= percentage_units(50)
+    saw = f"{left.credits / M:g} cards left in credits, {left.cards / M:g} on the node"
+    return Finding("the credits and the node's totals would have sufficed for late", enough, saw)
 
 
 def _wrong_was_refused(wrong: Ending, key: str) -> Finding:

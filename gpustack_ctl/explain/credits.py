@@ -70,12 +70,12 @@ def _cards(amount: int | str) -> str:
 
 
 def _left(queue: Obj, table: Manufacturers) -> Iterator[str]:
-    for flavor, resource, nominal, left in _quotas(queue):
+    for flavor, resource, nominal, left in quotas_of(queue):
         if table.of_credits(resource):
             yield f"{flavor} has {left / M:g} of {nominal / M:g} cards left in credits"
 
 
-def _quotas(queue: Obj) -> Iterator[tuple[str, str, int, int]]:
+def quotas_of(queue: Obj) -> Iterator[tuple[str, str, int, int]]:
     """Flavor, resource, nominal quota and what nobody has reserved of it."""
     reserved = {
         (flavor["name"], resource["name"]): units(resource.get("total", "0"))
@@ -123,7 +123,7 @@ def _stopped(place: Place) -> str:
 
 def _too_few_credits(workload: Obj, place: Place, table: Manufacturers) -> Iterator[str]:
     """For each PodSet that no flavor can pay for now: how much is missing where least is."""
-    quotas = [*_quotas(place.queue)] if place.queue is not None else []
+    quotas = [*quotas_of(place.queue)] if place.queue is not None else []
     for pod_set in workload["spec"].get("podSets") or ():
         asked = read_pod(pod_set["template"]["spec"], table=table, pool=place.pool)
         if asked.manufacturer is None:
