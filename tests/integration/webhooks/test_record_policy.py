@@ -20,7 +20,14 @@ RECORD = "device.gpustack.ai/accelerator.allocated"
 ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
 GRANTS = Resource("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
 
-_PODS = {"apiGroups": [""], "resources": ["pods", "pods/status", "pods/binding", "bindings"], "verbs": ["*"]}
+_PODS = {
+    "apiGroups": [""],
+    "resources": [
+        *("pods", "pods/status", "pods/binding", "bindings"),
+        *("pods/ephemeralcontainers", "pods/resize"),
+    ],
+    "verbs": ["*"],
+}
 _LEDGERS = {"apiGroups": ["worker.gpustack.ai"], "resources": ["devices/status"], "verbs": ["update"]}
 
 
@@ -67,6 +74,10 @@ def recorded(name: str, namespace: str, record: str = "{}") -> Obj:
     return pod(name, namespace, None, {}, annotations={RECORD: record})
 
 
+def noted_as(name: str, namespace: str, record: str) -> Obj:
+    return {"metadata": {"name": name, "namespace": namespace, "annotations": {RECORD: record}}}
+
+
 def noted(record: str | None) -> Obj:
     return {"metadata": {"annotations": {RECORD: record}}}
 
@@ -95,6 +106,46 @@ async def test_a_tenant_neither_adds_nor_changes_nor_removes_a_record(
     stored = await people.tenant.patch(PODS, "mine", {"metadata": {"labels": {"a": "b"}}}, namespace=namespace)
     assert stored["metadata"]["annotations"][RECORD] == '{"main": {}}'
     await patch(people.agent, None)
+
+
+async def test_a_tenant_neither_replaces_nor_applies_a_record(people: People, namespace: str):
+    stored = await people.tenant.create(PODS, pod("mine", namespace, None, {}))
+    with pytest.raises(Forbidden, match=NAME):
+        await people.tenant.replace(PODS, stored | recorded("mine", namespace) | {"spec": stored["spec"]})
+    for name in ("mine", "new"):
+        with pytest.raises(Forbidden, match=NAME):
+            await people.tenant.apply(PODS, recorded(name, namespace), manager="tenant")
+    applied = await people.agent.apply(PODS, noted_as("mine", namespace, "{}"), manager="agent")
+    assert applied["metadata"]["annotations"][RECORD] == "{}"
+
+
+EPHEMERAL: Obj = {"ephemeralContainers": [{"name": "debug", "image": "busybox"}]}
+RESIZED: Obj = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "2"}, "limits": {"cpu": "2"}}}]}
+
+
+@pytest.mark.parametrize(("subresource", "change"), [("ephemeralcontainers", EPHEMERAL), ("resize", RESIZED)])
+async def test_what_else_changes_a_pod_leaves_its_record_as_it_was(
+    people: People, namespace: str, subresource: str, change: Obj
+):
+    await people.tenant.create(PODS, pod("mine", namespace, None, {"cpu": "1"}))
+    await people.agent.patch(PODS, "mine", noted('{"main": {}}'), namespace=namespace)
+    forged = noted("{}") | {"spec": change}
+    await people.tenant.patch(PODS, "mine", forged, namespace=namespace, subresource=subresource, kind="strategic")
+    stored = await people.tenant.get(PODS, "mine", namespace)
+    changed = stored["spec"]["ephemeralContainers" if change is EPHEMERAL else "containers"][0]
+    assert change is EPHEMERAL or changed["resources"]["limits"]["cpu"] == "2", "the rest of the change is made"
+    assert stored["metadata"]["annotations"][RECORD] == '{"main": {}}'
+
+
+@pytest.mark.parametrize("controller", ["job-controller", "replicaset-controller", "statefulset-controller"])
+async def test_a_controller_makes_no_pod_with_a_record_from_a_tenant_s_template(
+    control_plane: LocalCluster, people: People, namespace: str, controller: str
+):
+    user = f"system:serviceaccount:kube-system:{controller}"
+    async with Kube.connect(kubeconfig=str(control_plane.kubeconfig_for(user))) as made_by:
+        with pytest.raises(Forbidden, match=NAME):
+            await made_by.create(PODS, recorded("from-template", namespace))
+        await made_by.create(PODS, pod("from-template", namespace, None, {}))
 
 
 async def test_a_binding_carries_no_record_to_its_pod(people: People, namespace: str):
