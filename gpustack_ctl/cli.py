@@ -101,17 +101,28 @@ manager_flags = flags(
     ),
     flag("--leader-elect/--no-leader-elect", default=True, help="Let one replica at a time run the controllers."),
 )
+node_name_flag = flag(
+    "--node-name",
+    default=socket.gethostname,
+    show_default="this host's name",
+    help="The Node this agent speaks for.",
+)
+detector_flags = flags(
+    flag(
+        "--detector",
+        type=click.Choice(["nvml", "simulated", "replay"]),
+        default="nvml",
+        help="Where the cards come from: NVIDIA's driver, an inventory, a recording.",
+    ),
+    flag(
+        "--inventory",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="simulated: YAML list of cards; replay: what `node-agent detect --record` wrote.",
+    ),
+)
 agent_flags = flags(
-    flag(
-        "--node-name",
-        default=socket.gethostname,
-        show_default="this host's name",
-        help="The Node this agent speaks for.",
-    ),
-    flag("--detector", type=click.Choice(["simulated"]), default="simulated", help="Where the cards come from."),
-    flag(
-        "--inventory", type=click.Path(dir_okay=False, path_type=Path), help="YAML inventory of the simulated detector."
-    ),
+    node_name_flag,
+    detector_flags,
     flag(
         "--kubelet-dir",
         type=click.Path(file_okay=False, path_type=Path),
@@ -147,6 +158,54 @@ def node_agent(ctx: click.Context, /, **values: Any) -> None:
     """Detect this node's cards, serve them to the kubelet, keep their ledger."""
     if ctx.invoked_subcommand is None:
         _run_roles(values, agent=True)
+
+
+@node_agent.command()
+@node_name_flag
+@detector_flags
+@flag("--record", type=click.Path(dir_okay=False, path_type=Path), help="Keep what the driver said, for `replay`.")
+@output_flag
+@log_flags
+def detect(record: Path | None, output: str, **values: Any) -> None:
+    """Look at this host's accelerators once: the Devices spec that the agent would publish.
+
+    Exit code 3: the driver does not answer. A host without a card is an answer.
+    """
+    from gpustack_ctl.agent import detect as look
+
+    _logs(values)
+    found = _await(look.detect, _agent_config(values), record)
+    if output == "json":
+        _print_json(found.spec())
+    else:
+        click.echo("\n".join(look.text(found)))
+
+
+@node_agent.command()
+@connection_flags
+@agent_flags
+@output_flag
+@log_flags
+def preflight(output: str, **values: Any) -> None:
+    """Say what would block an allocation on this host; exit code 1 when something would."""
+    from gpustack_ctl.agent.preflight import State
+    from gpustack_ctl.agent.preflight import preflight as check
+
+    async def findings() -> list[Any]:
+        found = check(_agent_config(values), kubeconfig=values["kubeconfig"], context=values["context"])
+        return [finding async for finding in found]
+
+    _logs(values)
+    found = _await(findings)
+    if output == "json":
+        _print_json([finding.document() for finding in found])
+    else:
+        for finding in found:
+            click.echo(f"{finding.state:13} {finding.check}: {finding.reason}")
+            if finding.remedy:
+                click.echo(f"{'':13} → {finding.remedy}")
+    if any(finding.state is State.UNAVAILABLE for finding in found):
+        sys.exit(NO)
 
 
 @cli.command()
@@ -428,20 +487,24 @@ def _bad_input() -> tuple[type[Exception], ...]:
 
 def _out_of_reach() -> tuple[type[Exception], ...]:
     """What is wrong with the cluster, or with this host."""
+    from gpustack_ctl.agent.detectors.detector import DetectionError
     from gpustack_ctl.agent.one_per_node import AgentRunningError
     from gpustack_ctl.kube.errors import KubeError
     from gpustack_ctl.localcluster.errors import LocalClusterError
     from gpustack_ctl.telemetry.health import CannotServeError
     from gpustack_ctl.webhooks.server import CannotListenError
 
-    return (AgentRunningError, CannotListenError, CannotServeError, KubeError, LocalClusterError)
+    return (AgentRunningError, CannotListenError, CannotServeError, DetectionError, KubeError, LocalClusterError)
 
 
 def _advice(error: Exception) -> str:
     """What to do about an API server's no, or its silence; other errors bring their own."""
+    from gpustack_ctl.agent.detectors.detector import DetectionError
     from gpustack_ctl.kube.errors import Forbidden, Unreachable
 
     match error:
+        case DetectionError(remedy=remedy) if remedy:
+            return f"; {remedy}"
         case Unreachable():
             return "; is the cluster up, and are --kubeconfig and --context the right ones?"
         case Forbidden():
@@ -486,13 +549,8 @@ def _manager_config(values: dict[str, Any]) -> Any:
 def _agent_config(values: dict[str, Any]) -> Any:
     from gpustack_ctl.agent.config import NodeAgentConfig
 
-    return NodeAgentConfig(
-        node_name=values["node_name"],
-        detector=values["detector"],
-        inventory=values["inventory"],
-        kubelet_dir=values["kubelet_dir"],
-        state_dir=values["state_dir"],
-    )
+    told = ("node_name", "detector", "inventory", "kubelet_dir", "state_dir")
+    return NodeAgentConfig(**{name: values[name] for name in told if name in values})
 
 
 def _show_status(found: Any, output: str) -> None:

@@ -10,10 +10,13 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class NodeAgentConfig:
-    """`inventory` is the simulated detector's file; `env` holds the switches and the manufacturers' overrides."""
+    """`inventory` is the file that a simulated or a replayed detector reads.
+
+    `env` holds the switches and the manufacturers' overrides.
+    """
 
     node_name: str
-    detector: str = "simulated"
+    detector: str = "nvml"
     inventory: Path | None = None
     kubelet_dir: Path = Path("/var/lib/kubelet")
     state_dir: Path = Path("/var/lib/gpustack/operator")

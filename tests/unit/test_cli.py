@@ -99,7 +99,8 @@ def test_a_bad_inventory_names_file_line_and_field(
     if inventory is not None:
         file.write_text(inventory)
     code, _, err = run(
-        *("node-agent", "--kubeconfig", unreachable, "--inventory", file, "--state-dir", tmp_path / "state"),
+        *("node-agent", "--kubeconfig", unreachable, "--state-dir", tmp_path / "state"),
+        *("--detector", "simulated", "--inventory", file),
         *("--metrics-port", "0"),
         home=tmp_path,
     )

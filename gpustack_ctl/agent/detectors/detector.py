@@ -18,7 +18,11 @@ log = structlog.get_logger()
 
 
 class DetectionError(Exception):
-    """A detection pass failed; the text says what the host or the driver answered."""
+    """A detection pass failed; the text says what the host or the driver answered, `remedy` what may help."""
+
+    def __init__(self, text: str, *, remedy: str = "") -> None:
+        super().__init__(text)
+        self.remedy = remedy
 
 
 class Detector(Protocol):
@@ -42,7 +46,12 @@ async def inventories(detector: Detector, *, retry_seconds: float = 5.0) -> Asyn
             found = await detector.detect()
         except DetectionError as error:
             if not failing:
-                log.warning("detection failed, keeping what is known", known=last is not None, error=str(error))
+                log.warning(
+                    "detection failed, keeping what is known",
+                    known=last is not None,
+                    error=str(error),
+                    remedy=error.remedy,
+                )
             failing = True
             await anyio.sleep(retry_seconds)
             continue

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import anyio
+import pynvml
 import structlog
 
 from gpustack_ctl.accel.families import Manufacturers
@@ -31,6 +32,17 @@ log = structlog.get_logger()
 _PERIOD_SECONDS = 15.0
 #: How long one wait sleeps inside the library, where it cannot be cancelled.
 _WAIT_MILLISECONDS = 1000
+
+
+_NO_DRIVER = (pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
+
+_REMEDIES = {
+    pynvml.NVML_ERROR_LIBRARY_NOT_FOUND: "install NVIDIA's driver; in a Pod, have the NVIDIA runtime mount it: "
+    "runtimeClassName nvidia and NVIDIA_VISIBLE_DEVICES=all",
+    pynvml.NVML_ERROR_DRIVER_NOT_LOADED: "load the kernel's part of the driver: modprobe nvidia",
+    pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: "the driver was changed under a running kernel module: reboot the node",
+    pynvml.NVML_ERROR_NO_PERMISSION: "run as root, with /dev/nvidiactl and the cards' device nodes",
+}
 
 
 class NvmlDetector:
@@ -56,18 +68,22 @@ class NvmlDetector:
 
     async def detect(self) -> Inventory:
         """What the driver says now. Raises DetectionError; the next pass then opens the library anew."""
-        return inventory_of(await self.snapshot(), table=self._table, group_id_with_memory=self._with_memory)
+        return self.derived(await self.snapshot())
+
+    def derived(self, snapshot: Snapshot) -> Inventory:
+        """What a snapshot of this machine comes to."""
+        return inventory_of(snapshot, table=self._table, group_id_with_memory=self._with_memory)
 
     async def snapshot(self) -> Snapshot:
-        """The same before anything is derived from it: what a recording holds. Raises DetectionError."""
+        """What the driver says, before anything is derived from it: a recording keeps it. Raises DetectionError."""
         try:
             found = await self._nvml.run(lambda: read_cards(self._health, before=self._last, sysfs=self._sysfs))
         except NvmlError as error:
             await self._start_anew()
-            if self._last is None and self._no_cards_here():
+            if self._last is None and error.code in _NO_DRIVER and self._no_cards_here():
                 log.info("no card of this manufacturer on the PCI bus, and no driver", error=str(error))
                 return Snapshot()
-            raise DetectionError(f"NVML: {error}") from error
+            raise DetectionError(f"NVML: {error}", remedy=_REMEDIES.get(error.code, "")) from error
         _refuse_twins(found)
         self._tell_of_changes(found)
         self._last = found

@@ -15,6 +15,7 @@ from pathlib import Path
 import structlog
 
 from gpustack_ctl.accel.families import Family, Manufacturer
+from gpustack_ctl.agent.inventory import DetectedModel
 from gpustack_ctl.agent.responders.responder import Grant, HostMount, Response, ResponseRefused
 from gpustack_ctl.agent.responders.visible_devices import show
 from gpustack_ctl.agent.switches import Switches, isolation_switch
@@ -44,14 +45,10 @@ class NvidiaResponder:
 
     def _enforcer(self, grant: Grant) -> tuple[HostMount, ...]:
         """The library, what makes every process load it, and a directory that the Pod's containers share."""
-        staged = self._state_dir / "lib" / "nvidia" / f"cuda-{_cuda_major(grant)}"
-        missing = [name for name in (_LIBRARY, _PRELOAD) if not (staged / name).is_file()]
+        missing = unenforceable(grant.model, state_dir=self._state_dir)
         if missing:
-            raise ResponseRefused(
-                f"the slice on {grant.cards[0].id} cannot be enforced: {' and '.join(missing)} missing in {staged}; "
-                f"stage HAMi-core there (its {_LIBRARY}, and an {_PRELOAD} that reads {_INSIDE}/{_LIBRARY}), "
-                f"or run slices without enforcement with {isolation_switch(self._manufacturer.key)}=off"
-            )
+            raise ResponseRefused(f"the slice on {grant.cards[0].id} cannot be enforced: {missing}")
+        staged = _staged(grant.model, self._state_dir)
         work = self._work_directory(grant)
         return (
             HostMount(f"{_INSIDE}/{_LIBRARY}", str(staged / _LIBRARY)),
@@ -92,10 +89,27 @@ def _budget(grant: Grant) -> dict[str, str]:
     return envs | {name: value for name, value in gentle.items() if not grant.sets(name)}
 
 
-def _cuda_major(grant: Grant) -> str:
-    major = grant.model.runtime_version.partition(".")[0]
-    if not major.isdecimal():
-        raise ResponseRefused(
-            f"the CUDA version of {grant.cards[0].id} is not known, so no enforcement library can be chosen for it"
+def unenforceable(model: DetectedModel, *, state_dir: Path) -> str:
+    """What the host lacks to enforce a slice of the model, a semicolon, and how to get past it; empty when nothing."""
+    way_out = f"or run slices without enforcement with {isolation_switch(model.manufacturer)}=off"
+    if not _cuda_major(model).isdecimal():
+        return (
+            f"the CUDA version of {model.product} is not known, so no library can be chosen for it; "
+            f"let the detector tell its runtimeVersion, {way_out}"
         )
-    return major
+    staged = _staged(model, state_dir)
+    missing = [name for name in (_LIBRARY, _PRELOAD) if not (staged / name).is_file()]
+    if not missing:
+        return ""
+    return (
+        f"{' and '.join(missing)} missing in {staged}; stage HAMi-core there "
+        f"(its {_LIBRARY}, and an {_PRELOAD} that reads {_INSIDE}/{_LIBRARY}), {way_out}"
+    )
+
+
+def _staged(model: DetectedModel, state_dir: Path) -> Path:
+    return state_dir / "lib" / "nvidia" / f"cuda-{_cuda_major(model)}"
+
+
+def _cuda_major(model: DetectedModel) -> str:
+    return model.runtime_version.partition(".")[0]
