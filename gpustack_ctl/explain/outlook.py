@@ -20,7 +20,7 @@ from gpustack_ctl.explain.answers import named
 from gpustack_ctl.explain.check import Outlook, described
 from gpustack_ctl.explain.credits import Place
 from gpustack_ctl.explain.remedies import remedies
-from gpustack_ctl.kube.objects import Obj, key_of
+from gpustack_ctl.kube.objects import Obj, is_true, key_of
 
 Nodes = Mapping[str, NodeCards]
 
@@ -43,7 +43,7 @@ async def outlook(workload: Obj, place: Place, around: Surroundings) -> Outlook 
     flavors = [flavor for name in _flavors(place.queue) if (flavor := around.sources.flavors.get(name))]
     pool_nodes = {node for flavor in flavors for node in nodes_of_flavor(flavor, around.sources.nodes.list())}
     try:
-        placed = demands_of(workload, pool=place.pool, flavor_of=around.sources.flavors.get, table=around.table)
+        placed = _placed(workload, place.pool, around)
     except UnclearError as unclear:
         return Outlook(False, str(unclear), change="what the message says to be put right")
     assigned = {demand.node for demand in placed if demand.node is not None}
@@ -52,6 +52,13 @@ async def outlook(workload: Obj, place: Place, around: Surroundings) -> Outlook 
     if assigned:
         return _on_assigned(placed, {node: cards[node] for node in assigned & cards.keys()}, anywhere, cards)
     return _on_any(anywhere, cards)
+
+
+def _placed(workload: Obj, pool: Pool | None, around: Surroundings) -> tuple[Demand, ...]:
+    """The demands on the nodes that a reservation assigned; none without one. Raises UnclearError."""
+    if not is_true(workload, "QuotaReserved"):
+        return ()
+    return demands_of(workload, pool=pool, flavor_of=around.sources.flavors.get, table=around.table)
 
 
 def _on_assigned(
