@@ -80,7 +80,7 @@ class Agent:
                 [
                     *(str(Path(sys.executable).with_name("gpustack-ctl")), "node-agent"),
                     *("--kubeconfig", str(self._kubeconfig), "--node-name", self.node.name),
-                    *("--inventory", str(file), "--kubelet-dir", str(self.node.kubelet_dir)),
+                    *("--detector", "simulated", "--inventory", str(file), "--kubelet-dir", str(self.node.kubelet_dir)),
                     *("--state-dir", str(self.state_dir), "--metrics-port", str(port), "--log-format", "text"),
                 ],
                 env={**os.environ, "GPUSTACK_NVIDIA_SLICE_ISOLATION": "off", **env},
