@@ -80,20 +80,29 @@ class Stage:
     async def add_node(self, pool: Pool, *, cards: int, name: str | None = None) -> str:
         """A node with so many cards of the pool's model, and the ledger that an agent on it publishes at its start."""
         name = name or f"{pool.model}-{uuid.uuid4().hex[:5]}"
-        spec = devices_spec(pool, name, cards)
-        capacity = {
-            "cpu": str(CORES),
-            "memory": "256Gi",
-            "pods": "110",
+        tokens = {
             "nvidia.com/gpu": str(cards),
             "nvidia.com/gpu.shared": str(10 * cards),
             "nvidia.com/gpu.sliced": str(SLOTS * cards),
         }
+        return await self.add_machine(name, devices_spec(pool, name, cards), capacity=tokens)
+
+    async def add_machine(
+        self,
+        name: str,
+        spec: Obj,
+        *,
+        gkey: str = "generic",
+        capacity: Mapping[str, str] | None = None,
+        also: Mapping[str, str] | None = None,
+    ) -> str:
+        """A node with the cards that `spec` names, none if it names none, and labels `also` beside its features."""
+        room = {"cpu": str(CORES), "memory": "256Gi", "pods": "110", **(capacity or {})}
+        features = feature_labels(spec, gkey=gkey, cores=CORES)
         self.added.append(name)
-        features = feature_labels(spec, gkey="generic", cores=CORES)
-        await self.nodes.add([FakeNode(name=name, labels=features, capacity=capacity)])
-        node = await self.kube.get(NODES, name)
-        await self.kube.create(DEVICES, devices(node, spec, features))
+        await self.nodes.add([FakeNode(name=name, labels={**features, **(also or {})}, capacity=room)])
+        if spec.get("groups"):
+            await self.kube.create(DEVICES, devices(await self.kube.get(NODES, name), spec, features))
         return name
 
     async def occupy(self, node: str, *, whole: int = 0, percent: Mapping[int, int] | None = None) -> None:
