@@ -136,7 +136,7 @@ def agent_of(cluster: LocalCluster, node: LocalNode, directory: Path, *, invento
     file.write_text(inventory)
     return Role(
         *("node-agent", "--kubeconfig", str(cluster.kubeconfig), "--node-name", node.name),
-        *("--inventory", str(file), "--kubelet-dir", str(node.kubelet_dir)),
+        *("--detector", "simulated", "--inventory", str(file), "--kubelet-dir", str(node.kubelet_dir)),
         *("--state-dir", str(directory / "state")),
         log=directory / "agent.log",
         env={"GPUSTACK_NVIDIA_SLICE_ISOLATION": "off"},

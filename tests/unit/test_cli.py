@@ -101,7 +101,7 @@ def test_a_bad_inventory_names_file_line_and_field(
     code, _, err = run(
         *("node-agent", "--kubeconfig", unreachable, "--state-dir", tmp_path / "state"),
         *("--detector", "simulated", "--inventory", file),
-        *("--metrics-port", "0"),
+        *("--detector", "simulated", "--metrics-port", "0"),
         home=tmp_path,
     )
     assert code == 2, err
