@@ -1,10 +1,12 @@
 """The least of CUDA, through the driver's own library: a process that holds a device, and one that faults on it."""
 
 import ctypes
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 #: One thread that writes where no memory is.
 _FAULT = b"""
@@ -41,7 +43,8 @@ def holding(device: str) -> Iterator[None]:
     code = "import sys; from tests.gpu.cuda import context; context(); print('held', flush=True); sys.stdin.read()"
     with subprocess.Popen(
         [sys.executable, "-c", code],
-        env={"CUDA_VISIBLE_DEVICES": device, "PATH": "/usr/bin:/bin"},
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": device},
+        cwd=Path(__file__).parents[2],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

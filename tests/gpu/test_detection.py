@@ -78,12 +78,10 @@ async def test_a_recording_replays_as_the_same_inventory(detector: NvmlDetector)
 
 async def test_a_programs_own_fault_leaves_its_card_healthy(detector: NvmlDetector) -> None:
     before = await detector.detect()
-    subprocess.run(
-        [sys.executable, "-c", "from tests.gpu.cuda import fault; fault()"],
-        check=True,
-        cwd=Path(__file__).parents[2],
-        timeout=60,
-    )
+    with anyio.fail_after(60):
+        await anyio.run_process(
+            [sys.executable, "-c", "from tests.gpu.cuda import fault; fault()"], cwd=Path(__file__).parents[2]
+        )
     with anyio.move_on_after(20):
         await detector.changed()
 

@@ -3,6 +3,7 @@
 import subprocess
 import time
 
+import anyio
 import pytest
 
 from gpustack_ctl.accel.cards import PodKey
@@ -47,7 +48,7 @@ def _listed() -> str:
 
 
 async def test_profiles_have_the_drivers_names(card) -> None:
-    told = subprocess.run(["nvidia-smi", "mig", "-lgip"], check=True, capture_output=True, text=True).stdout
+    told = (await anyio.run_process(["nvidia-smi", "mig", "-lgip"])).stdout.decode()
 
     for profile in card.profiles:
         print(profile)
