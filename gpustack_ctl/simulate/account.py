@@ -61,8 +61,9 @@ class Account:
     def change(self, before: NodeState, after: NodeState) -> None:
         """A node's cards are held differently."""
         for akey, sums in after.sums.items():
-            _add(self.pools[akey], before.sums[akey], -1)
-            _add(self.pools[akey], sums, 1)
+            units, were = self.pools[akey], before.sums[akey]
+            units.held += sums[HELD] - were[HELD]
+            units.free += sums[FREE] - were[FREE]
 
     def advance(self, now: float) -> None:
         """Time goes on to ``now`` with everything as it is."""

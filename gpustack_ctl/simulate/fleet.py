@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 from operator import add, sub
 
 from gpustack_ctl.accel.cards import Card, CardState, Holding, NodeCards, state_of
-from gpustack_ctl.accel.families import KeyKind, Mode
+from gpustack_ctl.accel.families import Mode
 from gpustack_ctl.accel.feasibility import Demand, Miss, fit
 from gpustack_ctl.accel.placement import Choice, accepts, choose
 from gpustack_ctl.accel.refusals import Refusal
 from gpustack_ctl.accel.units import INT64_MAX, M
 from gpustack_ctl.simulate.reading_nodes import SOMEBODY
-from gpustack_ctl.simulate.requests import Need
+from gpustack_ctl.simulate.requests import COUNTED, Need
 from gpustack_ctl.simulate.scenario import Held
 
 Load = tuple[tuple[Need, int], ...]
@@ -59,16 +59,17 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A load that fits: what it takes, in the order of its Pods, and the node's state afterwards."""
+    """A load that fits: what it takes and the cards' ids, in the order of its Pods, and the node's state afterwards."""
 
     taken: tuple[Held, ...]
+    cards: tuple[str, ...]
     after: NodeState
 
 
 class NodeState:
     """The cards of a node as they are held at one moment; `sums` are their figures by model."""
 
-    __slots__ = ("_answers", "_cards", "_counts", "_rows", "kind", "spots", "sums")
+    __slots__ = ("_answers", "_cards", "_rows", "kind", "spots", "sums")
 
     def __init__(self, kind: Kind, spots: tuple[Spot, ...], sums: Mapping[str, tuple[int, ...]]) -> None:
         self.kind = kind
@@ -76,7 +77,6 @@ class NodeState:
         self.sums = sums
         self._cards: NodeCards | None = None
         self._answers: dict[Load, Answer | None] = {}
-        self._counts: dict[Need, int] = {}
         self._rows: dict[int, tuple[int, ...]] = {}
 
     @property
@@ -87,33 +87,33 @@ class NodeState:
         return self._cards
 
     def counts(self, needs: Needs) -> tuple[int, ...]:
-        """The counts of all these needs."""
+        """How many Pods of each of these needs the scheduler counts free."""
         row = self._rows.get(needs.key)
         if row is None or len(row) < len(needs.all):
             row = self._rows[needs.key] = tuple(map(self.count, needs.all))
         return row
 
-    def count(self, need: Need) -> int:
-        """How many such Pods the scheduler counts free: by the node's keys, which know nothing of single cards."""
-        count = self._counts.get(need)
-        if count is None:
-            count = self._counts[need] = self.count_beside(need, ())
-        return count
+    def count(self, need: Need, beside: Load = ()) -> int:
+        """How many such Pods the scheduler counts free: by the node's keys, which know nothing of single cards.
 
-    def count_beside(self, need: Need, load: Load) -> int:
-        """The same once the load's Pods are counted too."""
-        if self.kind.counts.get(need.akey, 0) < need.cards:
+        The Pods of the load ``beside`` are counted as if they were there.
+        """
+        if need.cards and self.kind.counts.get(need.akey, 0) < need.cards:
             return 0
-        used = _used(load, need.manufacturer) if load else {}
         free = self.free(need.manufacturer)
+        if beside:
+            free = tuple(map(sub, free, _used(beside, need.manufacturer)))
         count = INT64_MAX
-        for kind, amount in need.amounts:
-            count = min(count, (free[POSITION[kind]] - used.get(kind, 0)) // amount)
-            if count <= 0:
-                return 0
+        for position, amount in need.amounts:
+            room = free[position] // amount
+            if room < count:
+                if room <= 0:
+                    return 0
+                count = room
         for profile, amount in need.profiles:
-            places = sum(spot.profiles.get(profile, 0) for spot in self.spots)
-            count = min(count, (places - used.get(profile, 0)) // amount)
+            places = sum([spot.profiles.get(profile, 0) for spot in self.spots])
+            taken = sum(pods for other, pods in beside if (profile, amount) in other.profiles)
+            count = min(count, places // amount - taken)
         return max(count, 0)
 
     def free(self, manufacturer: str) -> tuple[int, ...]:
@@ -125,9 +125,10 @@ class NodeState:
 
     def answer(self, load: Load) -> Answer | None:
         """What the load does to the node, or None where gate 3 would hold it."""
-        if load not in self._answers:
-            self._answers[load] = self._judge(load)
-        return self._answers[load]
+        answer = self._answers.get(load)
+        if answer is None and load not in self._answers:
+            answer = self._answers[load] = self._judge(load)
+        return answer
 
     def miss(self, load: Load, roles: Sequence[str], node: str) -> str:
         """Gate 3's message for a load that does not fit, with the node's name."""
@@ -150,15 +151,9 @@ class NodeState:
         return self._taken((load[int(pod.role)][0], choice) for pod in verdict.pods for choice in pod.choices)
 
     def _taken(self, chosen: Iterable[tuple[Need, Choice]]) -> Answer:
-        taken = tuple(
-            Held(
-                self.kind.positions[choice.card.id],
-                choice.holding(SOMEBODY)._replace(container=""),
-                need.cores(choice.container) if choice.mode is Mode.SLICED else 0,
-            )
-            for need, choice in chosen
-        )
-        return Answer(taken, self.kind.with_held(self, taken))
+        taken = tuple([_held(self.kind.positions[choice.card.id], need, choice) for need, choice in chosen])
+        ids = tuple([self.kind.cards[held.position].id for held in taken])
+        return Answer(taken, ids, self.kind.with_held(self, taken))
 
     def _could(self, need: Need) -> bool:
         """Whether enough cards accept the largest claim by itself: no, and nothing more need be asked."""
@@ -242,18 +237,7 @@ class Kind:
         return state
 
 
-#: What is summed up over a node's cards: its counting keys (those by profile are counted when asked for), ...
-COUNTED = (
-    KeyKind.WHOLE,
-    KeyKind.SHARED,
-    KeyKind.SLICED,
-    KeyKind.SLICED_UNITS,
-    KeyKind.CORES_PERCENTAGE,
-    KeyKind.PARTITIONED,
-    KeyKind.PARTITIONED_UNITS,
-)
-POSITION = {kind: at for at, kind in enumerate(COUNTED)}
-#: ... and units held, and free on healthy cards.
+#: Units held, and free on healthy cards: what is summed up over a node's cards behind its counting keys.
 HELD, FREE = len(COUNTED), len(COUNTED) + 1
 
 
@@ -296,14 +280,21 @@ def _changed_sums(before: NodeState, spots: Sequence[Spot]) -> Mapping[str, tupl
     return sums
 
 
-def _used(load: Load, manufacturer: str) -> dict[str, int]:
-    """What a load takes of a manufacturer's counting keys, by kind or profile."""
-    used: dict[str, int] = {}
+def _used(load: Load, manufacturer: str) -> tuple[int, ...]:
+    """What a load takes of a manufacturer's sums."""
+    used = [0] * (FREE + 1)
     for need, pods in load:
         if need.manufacturer == manufacturer:
-            for name, amount in (*need.amounts, *need.profiles):
-                used[name] = used.get(name, 0) + amount * pods
-    return used
+            for position, amount in need.amounts:
+                used[position] += amount * pods
+    return tuple(used)
+
+
+def _held(position: int, need: Need, choice: Choice) -> Held:
+    """What was chosen as a holding of nobody in particular, so that states that only differ in names are the same."""
+    cores = need.cores(choice.container) if choice.mode is Mode.SLICED else 0
+    placements = (choice.placement,) if choice.placement else ()
+    return Held(position, Holding(SOMEBODY, "", choice.mode, choice.units, choice.profile, placements), cores)
 
 
 def _demands(load: Load, roles: Sequence[str], node: str) -> list[Demand]:

@@ -14,10 +14,11 @@ from heapq import heapify, heappop, heappush
 class Order:
     """Ranks by their count, the smallest first; a rank has one count or none."""
 
-    __slots__ = ("_heap", "_keys", "_ranks")
+    __slots__ = ("_heap", "_keys", "_most", "_ranks")
 
     def __init__(self, ranks: int) -> None:
         self._ranks = ranks
+        self._most = 2 * ranks + _SLACK
         self._keys = [_NONE] * ranks
         self._heap: list[int] = []
 
@@ -29,8 +30,9 @@ class Order:
         self._keys[rank] = key
         if key == _NONE:
             return
-        heappush(self._heap, key)
-        if len(self._heap) > 2 * self._ranks + _SLACK:
+        heap = self._heap
+        heappush(heap, key)
+        if len(heap) > self._most:
             self._heap = [key for key in self._keys if key != _NONE]
             heapify(self._heap)
 
@@ -84,12 +86,14 @@ class Index:
 
     def changed(self, rank: int, count: int, *, grew: bool) -> None:
         """The node counts so many Pods free now; only where it ``grew`` can gate 3 have come to think otherwise."""
-        count = count if count >= self.pods else 0
-        if not grew and self.missed.count(rank):
-            self.missed.put(rank, count)
-            return
+        if count < self.pods:
+            count = 0
+        if self.missed.count(rank):
+            if not grew:
+                self.missed.put(rank, count)
+                return
+            self.missed.put(rank, 0)
         self.listed.put(rank, count)
-        self.missed.put(rank, 0)
 
     def miss(self, rank: int) -> None:
         """Gate 3 finds no room on the node as it is."""

@@ -19,7 +19,7 @@ from gpustack_ctl.simulate.fleet import Answer, Kind, Load, Needs, NodeState
 from gpustack_ctl.simulate.index import Index
 from gpustack_ctl.simulate.quota import Flavor, Quota
 from gpustack_ctl.simulate.requests import Need, Request, Role
-from gpustack_ctl.simulate.scenario import Held, NodesEntry
+from gpustack_ctl.simulate.scenario import NodesEntry
 
 
 @dataclass(slots=True, eq=False)
@@ -38,7 +38,7 @@ class Node:
 class Placed:
     """A Workload's place: what it takes on which node, and the credits it reserves of which flavor."""
 
-    taken: tuple[tuple[Node, tuple[Held, ...], NodeState], ...]
+    taken: tuple[tuple[Node, Answer], ...]
     credits: tuple[tuple[Flavor, int], ...]
 
 
@@ -169,8 +169,8 @@ class _Attempt:
     def placed(self) -> Placed:
         """The place, once every PodSet has one."""
         nodes = self._fleet.nodes
-        taken = tuple((nodes[rank], answer.taken, answer.after) for rank, answer in self._answers.items())
-        return Placed(taken, tuple(self._credits.items()))
+        taken = [(nodes[rank], answer) for rank, answer in self._answers.items()]
+        return Placed(tuple(taken), tuple(self._credits.items()))
 
     def _on(self, node: Node, role: Role, flavor: Flavor) -> Waits | None:
         """Judge the PodSet on the node that the scenario names."""
@@ -216,7 +216,7 @@ class _Attempt:
         laden = sorted(
             (count, rank)
             for rank, load in self._loads.items()
-            if flavor in nodes[rank].flavors and (count := nodes[rank].state.count_beside(role.need, load)) >= pods
+            if flavor in nodes[rank].flavors and (count := nodes[rank].state.count(role.need, load)) >= pods
         )
         with closing(index.listed.ascending()) as ranks:
             for rank in ranks:

@@ -14,19 +14,29 @@ from typing import Any
 import orjson
 
 from gpustack_ctl.accel.families import KeyKind, Manufacturers, transformations
-from gpustack_ctl.accel.folds import fold
+from gpustack_ctl.accel.judgement import judge
 from gpustack_ctl.accel.pools import Pool
 from gpustack_ctl.accel.requests import ContainerDemand, PodDemand, read_pod
-from gpustack_ctl.accel.rules import validate
 from gpustack_ctl.accel.units import quantity
 from gpustack_ctl.simulate.scenario import PodSetEntry
+
+#: The counting keys of a node, as the simulator counts them; those by partition profile are counted when asked for.
+COUNTED = (
+    KeyKind.WHOLE,
+    KeyKind.SHARED,
+    KeyKind.SLICED,
+    KeyKind.SLICED_UNITS,
+    KeyKind.CORES_PERCENTAGE,
+    KeyKind.PARTITIONED,
+    KeyKind.PARTITIONED_UNITS,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Need:
     """What one Pod needs of a pool's cards. Equal templates share one object, which therefore serves as a key.
 
-    `amounts` is what the scheduler counts on a node, by kind of key; `profiles` what it counts by partition profile;
+    `amounts` is what the scheduler counts on a node, by place in `COUNTED`, and `profiles` by partition profile;
     `cards` is the least number of cards that the node must have, as the webhook pinned it. `largest` is the claim on
     most cards, and `distinct_cards` how many must each have room for a part of it.
     """
@@ -34,7 +44,7 @@ class Need:
     akey: str
     manufacturer: str
     demand: PodDemand
-    amounts: tuple[tuple[KeyKind, int], ...]
+    amounts: tuple[tuple[int, int], ...]
     profiles: tuple[tuple[str, int], ...]
     cards: int
     credits: int
@@ -110,9 +120,10 @@ class Requests:
     def _read(self, akey: str, spec: Mapping[str, Any]) -> Need | str:
         pool = self._pools.get(akey)
         queue = pool.name if pool else akey
-        folded = fold(spec, table=self._table, pool=pool, queue=queue).spec or spec
-        if errors := validate(folded, table=self._table, pool=pool, queue=queue):
-            return "; ".join(map(str, errors))
+        judgement = judge(spec, table=self._table, pool=pool, queue=queue)
+        if judgement.errors:
+            return "; ".join(map(str, judgement.errors))
+        folded = judgement.spec
         demand = read_pod(folded, table=self._table, pool=pool, queue=queue)
         if demand.none:
             return "asks for no accelerator; give a container one, e.g. nvidia.com/gpu: 1"
@@ -127,8 +138,8 @@ class Requests:
             credits=self._credits(folded),
         )
 
-    def _counted(self, spec: Mapping[str, Any]) -> tuple[dict[KeyKind, int], dict[str, int]]:
-        amounts: dict[KeyKind, int] = {}
+    def _counted(self, spec: Mapping[str, Any]) -> tuple[dict[int, int], dict[str, int]]:
+        amounts: dict[int, int] = {}
         profiles: dict[str, int] = {}
         for key, amount in _pod_amounts(spec).items():
             known = self._table.read(key)
@@ -141,7 +152,7 @@ class Requests:
             elif known.kind is KeyKind.CORES_PERCENTAGE and known.manufacturer.cores_overcommit:
                 continue  # a node then has a whole card's compute for every slot
             else:
-                amounts[known.kind] = amount
+                amounts[COUNTED.index(known.kind)] = amount
         return amounts, profiles
 
     def _credits(self, spec: Mapping[str, Any]) -> int:

@@ -8,7 +8,9 @@ takes never comes back.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
@@ -31,7 +33,20 @@ _NEVER = float("inf")
 
 def simulate(scenario: Scenario, *, table: Manufacturers, progress: Progress | None = None) -> Results:
     """Run a scenario to its end: when nothing is left that could happen."""
-    return _Simulation(scenario, table, progress or (lambda _done, _of: None)).run()
+    with _no_collector():
+        return _Simulation(scenario, table, progress or (lambda _done, _of: None)).run()
+
+
+@contextmanager
+def _no_collector() -> Iterator[None]:
+    """Do without the garbage collector: states refer onward to fuller ones only, and it would search them in vain."""
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
 
 
 @dataclass(slots=True)
@@ -67,18 +82,17 @@ class _Simulation:
     def run(self) -> Results:
         arriving = next(self._arrivals, None)
         while True:
-            now = min(
-                self._next_end(),
-                self._events[-1].at if self._events else _NEVER,
-                arriving.at if arriving else _NEVER,
-            )
+            ending, happening = self._next_end(), self._events[-1].at if self._events else _NEVER
+            now = min(ending, happening, arriving.at if arriving else _NEVER)
             if now == _NEVER:
                 return self._results()
             self._account.advance(now)
-            while self._next_end() == now:
+            while ending == now:
                 self._end(now, heappop(self._ends)[1])
-            while self._events and self._events[-1].at == now:
+                ending = self._next_end()
+            while happening == now:
                 self._happen(self._events.pop())
+                happening = self._events[-1].at if self._events else _NEVER
             if self._made_room:
                 self._retry(now)
             while arriving and arriving.at == now:
@@ -103,17 +117,14 @@ class _Simulation:
             return found
         for flavor, credits_ in found.credits:
             flavor.reserved += credits_
-        for node, _, after in found.taken:
-            self._account.change(node.state, after)
-            self._fleet.change(node, after, grew=False)
+        for node, answer in found.taken:
+            self._account.change(node.state, answer.after)
+            self._fleet.change(node, answer.after, grew=False)
         until = _NEVER if arrival.duration is None else now + arrival.duration
         self._running[arrival.number] = _Running(arrival, found, until)
         if until < _NEVER:
             heappush(self._ends, (until, arrival.number))
-        cards = tuple(
-            (node.name, tuple(node.kind.cards[held.position].id for held in taken)) for node, taken, _ in found.taken
-        )
-        self._rows.admit(arrival.number, now, cards)
+        self._rows.admit(arrival.number, now, tuple([(node.name, answer.cards) for node, answer in found.taken]))
         return None
 
     def _pinned(self, arrival: Arrival) -> Node | None:
@@ -154,8 +165,8 @@ class _Simulation:
         running = self._running.pop(number)
         for flavor, credits_ in running.place.credits:
             flavor.reserved -= credits_
-        for node, taken, _ in running.place.taken:
-            after = node.kind.without(node.state, taken)
+        for node, answer in running.place.taken:
+            after = node.kind.without(node.state, answer.taken)
             if not node.gone:
                 self._account.change(node.state, after)
             self._fleet.change(node, after, grew=True)
