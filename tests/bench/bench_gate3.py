@@ -8,6 +8,7 @@ from gpustack_ctl.accel.feasibility import Miss, Plan, fit
 from gpustack_ctl.accel.inflight import Inflight, occupy
 from gpustack_ctl.accel.ledger import rebuild
 from tests.bench import core_fixtures as given
+from tests.bench.simulate_fixture import measure_million
 from tests.unit.accel.builders import TABLE, demand, wants_slice, wants_whole
 
 Milliseconds = Callable[..., float]
@@ -44,6 +45,13 @@ def bench_anywhere(milliseconds: Milliseconds, measured: Measured) -> None:
     fleet, demands = _fleet(), [demand(wants_slice(50), on=None)]
     assert isinstance(fit(demands, fleet), Plan)
     measured("a verdict that may choose among 1,000 nodes", milliseconds(fit, demands, fleet), unit="ms")
+
+
+def bench_simulate(measured: Measured) -> None:
+    """All gates over a fleet on paper: 12,500 nodes of 8 cards, a million Workloads, one core."""
+    seconds, mebibytes = measure_million()
+    measured("simulate 1,000,000 requests on 12,500 nodes", seconds, unit="s", goal=60)
+    measured("memory of that simulation", mebibytes, unit="MiB")
 
 
 def _fleet() -> dict[str, NodeCards]:
