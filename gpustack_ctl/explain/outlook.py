@@ -9,18 +9,19 @@ from dataclasses import dataclass, replace
 
 from gpustack_ctl.accel.cards import NodeCards
 from gpustack_ctl.accel.families import Manufacturers
-from gpustack_ctl.accel.feasibility import Demand, Plan, fit
+from gpustack_ctl.accel.feasibility import Demand, Miss, Plan, fit
 from gpustack_ctl.accel.pools import Pool
 from gpustack_ctl.accel.requests import read_pod
 from gpustack_ctl.controllers.demands import UnclearError, demands_of, nodes_of_flavor, pinned
 from gpustack_ctl.controllers.fleet import Fleet
+from gpustack_ctl.controllers.pins import pin_of
 from gpustack_ctl.controllers.sources import Sources
 from gpustack_ctl.controllers.workloads import roles_of
 from gpustack_ctl.explain.answers import named
 from gpustack_ctl.explain.check import Outlook, described
 from gpustack_ctl.explain.credits import Place
-from gpustack_ctl.explain.remedies import remedies
-from gpustack_ctl.kube.objects import Obj, is_true, key_of
+from gpustack_ctl.explain.remedies import hopeless, remedies
+from gpustack_ctl.kube.objects import Obj, is_true, key_of, name_of
 
 Nodes = Mapping[str, NodeCards]
 
@@ -36,7 +37,7 @@ class Surroundings:
     table: Manufacturers
 
 
-async def outlook(workload: Obj, place: Place, around: Surroundings) -> Outlook | None:
+def outlook(workload: Obj, place: Place, around: Surroundings) -> Outlook | None:
     """What gate 3 would say now; None for a Workload that asks for no accelerator."""
     if not any(_asks(workload, place.pool, around.table)):
         return None
@@ -47,11 +48,15 @@ async def outlook(workload: Obj, place: Place, around: Surroundings) -> Outlook 
     except UnclearError as unclear:
         return Outlook(False, str(unclear), change="what the message says to be put right")
     assigned = {demand.node for demand in placed if demand.node is not None}
-    cards = await around.fleet.cards(pool_nodes | assigned, judged=key_of(workload))
+    nodes = [node for name in sorted(pool_nodes | assigned) if (node := around.sources.nodes.get(name))]
+    cards = {name_of(node): around.fleet.glance(node) for node in nodes}
     anywhere = [*_anywhere(workload, place.pool, flavors, around.table)]
+    kept = [*_kept(workload, cards, around.sources)]
     if assigned:
-        return _on_assigned(placed, {node: cards[node] for node in assigned & cards.keys()}, anywhere, cards)
-    return _on_any(anywhere, cards)
+        found = _on_assigned(placed, {node: cards[node] for node in assigned & cards.keys()}, anywhere, cards)
+    else:
+        found = _on_any(anywhere, cards)
+    return replace(found, saw="; ".join([found.saw, *kept]))
 
 
 def _placed(workload: Obj, pool: Pool | None, around: Surroundings) -> tuple[Demand, ...]:
@@ -68,22 +73,32 @@ def _on_assigned(
     saw = described(nodes, {demand.akey for demand in demands})
     if isinstance(found, Plan):
         return Outlook(True, "every Pod has its accelerators", saw, "nothing: the cards have room now")
-    ways = remedies(demands, nodes)
+    ways = remedies(demands, nodes) or [hopeless(nodes)]
     if elsewhere := _nodes_with_room(anywhere, {node: pool[node] for node in pool.keys() - nodes.keys()}):
         ways.append(f"Kueue to place it on {named(elsewhere)}, where there is room now")
     return Outlook(False, found.message, saw, "; or ".join(ways))
 
 
 def _on_any(anywhere: Sequence[Sequence[Demand]], pool: Nodes) -> Outlook:
-    akeys = {demand.akey for demands in anywhere for demand in demands}
-    saw = described(pool, akeys)
+    saw = described(_roomiest(pool), {demand.akey for demands in anywhere for demand in demands})
     if room := _nodes_with_room(anywhere, pool):
         return Outlook(True, f"there is room on {named(room)}", saw, _TURN)
-    missed = [(demands, found) for demands in anywhere if not isinstance(found := fit(demands, pool), Plan)]
+    missed = [(demands, found) for demands in anywhere if isinstance(found := fit(demands, pool), Miss)]
     if not missed:
         return Outlook(False, "the queue has no flavor with such accelerators", saw, "a node with such accelerators")
-    demands, found = missed[0]
-    return Outlook(False, found.message, saw, "; or ".join(remedies(demands, _pinned(demands, pool))))
+    for demands, found in missed:
+        if ways := remedies(demands, _pinned(demands, pool)):
+            return Outlook(False, found.message, saw, "; or ".join(ways))
+    return Outlook(False, missed[-1][1].message, saw, hopeless(pool))
+
+
+def _kept(workload: Obj, nodes: Nodes, sources: Sources) -> Iterator[str]:
+    """The nodes that are kept for somebody who has waited too long: for this Workload, or from it."""
+    for other in sources.workloads.list():
+        pin = pin_of(other)
+        if pin is not None and (mine := [node for node in pin.reserved if node in nodes]):
+            whom = "this Workload" if key_of(other) == key_of(workload) else f"Workload {key_of(other)}"
+            yield f"{named(mine)} kept for {whom}, which waits since {pin.since}"
 
 
 def _nodes_with_room(anywhere: Iterable[Sequence[Demand]], nodes: Nodes) -> list[str]:
@@ -93,6 +108,11 @@ def _nodes_with_room(anywhere: Iterable[Sequence[Demand]], nodes: Nodes) -> list
         if isinstance(found, Plan):
             return list(dict.fromkeys(placed.node for placed in found.pods))
     return []
+
+
+def _roomiest(nodes: Nodes) -> Nodes:
+    """The nodes with most left first: of many, those are the ones worth showing."""
+    return dict(sorted(nodes.items(), key=lambda item: -sum(state.remaining for state in item[1].states)))
 
 
 def _pinned(demands: Iterable[Demand], nodes: Nodes) -> Nodes:

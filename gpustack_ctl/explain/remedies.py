@@ -24,13 +24,18 @@ _SHORT_SEARCH = 2_000
 
 
 def remedies(demands: Sequence[Demand], nodes: Nodes) -> list[str]:
-    """What would make room for demands that have none, each way on its own; says so when nothing on the nodes would."""
+    """What would make room for demands that have none, each way on its own; empty if these nodes could never serve."""
     if ways := [*_healthier(demands, nodes), *_emptier(demands, nodes)]:
         return ways
-    where = named(sorted(nodes)) or "the nodes there are"
     if _fits(demands, _changed(nodes, lambda state: state_of(state.card))):
-        return [f"more room on {where} than the end of {_MOST_TRIED} Pods makes"]
-    return [f"other nodes, or a smaller request: {where} could not hold it with every card free"]
+        return [f"more room on {named(sorted(nodes))} than the end of {_MOST_TRIED} Pods makes"]
+    return []
+
+
+def hopeless(nodes: Nodes) -> str:
+    """What to say where there is no remedy."""
+    where = named(sorted(nodes)) or "what nodes there are"
+    return f"other nodes, or a smaller request: {where} could not hold it with every card free"
 
 
 def holder(pod: PodKey) -> str:

@@ -52,7 +52,7 @@ class _Reading:
             table=self._table,
             place=place,
             told=await self._told(workload),
-            outlook=await self._outlook(workload, place),
+            outlook=self._outlook(workload, place),
         )
         plan = _parsed(annotations_of(pod).get(PLANNED)) or _only(_plans(workload))
         return Explanation("Pod", namespace, name, answers, pin=_pin(workload), plan=plan)
@@ -67,7 +67,7 @@ class _Reading:
             table=self._table,
             place=place,
             told=await self._told(workload),
-            outlook=await self._outlook(workload, place),
+            outlook=self._outlook(workload, place),
             refused="" if pods else await events.refused_pods(self._kube, workload),
         )
         return Explanation("Workload", namespace, name, answers, pin=_pin(workload), plan=_plans(workload) or None)
@@ -92,10 +92,10 @@ class _Reading:
         pin = pin_of(workload)
         return pin.why if pin is not None else await events.last_hold(self._kube, workload)
 
-    async def _outlook(self, workload: Obj | None, place: Place) -> Outlook | None:
+    def _outlook(self, workload: Obj | None, place: Place) -> Outlook | None:
         if workload is None or _is_through(workload):
             return None
-        return await outlook(workload, place, Surroundings(self._sources, self._fleet, self._table))
+        return outlook(workload, place, Surroundings(self._sources, self._fleet, self._table))
 
 
 def _is_through(workload: Obj) -> bool:
