@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpustack_ctl.accel.families import Manufacturers, manufacturers
-from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.resources import INSTANCE_TYPES
 from gpustack_ctl.lint import manifests
 from gpustack_ctl.lint.instance_types import InstanceTypes
@@ -34,6 +33,9 @@ async def _pools(file: Path | None, kubeconfig: str | None, context: str | None,
         return InstanceTypes.of(_read(str(file)), table=table)
     if kubeconfig is None and context is None:
         return InstanceTypes((), table=table)
+    # Imported here: most runs need no cluster, and its client takes longer to load than a hundred Pods to judge.
+    from gpustack_ctl.kube.client import Kube
+
     async with Kube.connect(kubeconfig=kubeconfig, context=context) as kube:
         return InstanceTypes(await kube.list(INSTANCE_TYPES), table=table)
 
