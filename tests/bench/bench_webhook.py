@@ -5,25 +5,37 @@ Pods are created as dry runs at a steady pace, so that nothing but admission hap
 ours, one that folds and one that validates. The webhooks run in a process of their own.
 """
 
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from time import perf_counter
 
 import aiohttp
 import anyio
+import pytest
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
+from gpustack_ctl.accel.families import manufacturers
+from gpustack_ctl.accel.naming import entrance_name
 from gpustack_ctl.controllers import crd_install
 from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.errors import ApiError
+from gpustack_ctl.kube.informer import Informers
 from gpustack_ctl.kube.objects import Obj
 from gpustack_ctl.kube.resources import INSTANCE_TYPES, NAMESPACES, PODS
 from gpustack_ctl.localcluster import LocalCluster
+from gpustack_ctl.webhooks.gate1 import Gate1
+from gpustack_ctl.webhooks.pods import pod_webhooks
+from gpustack_ctl.webhooks.pools import Pools
+from gpustack_ctl.webhooks.review import Allowed, Question
 from tests.integration.webhooks.objects import pod
 from tests.integration.webhooks.replica import free_port, unregister, until
 
+TABLE = manufacturers()
 REVIEWS_A_SECOND = 200
 PODS_A_SECOND = REVIEWS_A_SECOND / 2
 SECONDS = 20
@@ -84,6 +96,47 @@ async def bench_webhook(control_plane: LocalCluster, measured: Callable[..., Non
             )
 
 
+@pytest.mark.parametrize("count", [1, 5000])
+async def bench_decision(
+    control_plane: LocalCluster, measured: Callable[..., None], milliseconds: Callable[..., float], count: int
+) -> None:
+    """One review decided, with so many pools known: the look-up goes by an index, so their number costs nothing."""
+    async with Kube.connect(kubeconfig=str(control_plane.kubeconfig)) as kube:
+        informers = Informers(kube)  # never started: what it holds is what is put in
+        gate = Gate1(Pools(informers, TABLE), TABLE)
+        for number in range(count):
+            informers.of(INSTANCE_TYPES).observe(_pool_of_many(number))
+        question = Question("u", "CREATE", "Pod", "", asking(0))
+        decided = pod_webhooks(gate)[0].decide(question)
+        assert isinstance(decided, Allowed)
+        assert decided.patch
+        spent = milliseconds(pod_webhooks(gate)[0].decide, question)
+    measured(f"fold and rules of one Pod, {count:,} InstanceTypes known", spent, unit="ms", goal=1)
+
+
+def bench_lint(measured: Callable[..., None], tmp_path: Path) -> None:
+    """The whole command, as a person waits for it: the interpreter's start, YAML, and a judgement for each Pod."""
+    pods, types = tmp_path / "pods.yaml", tmp_path / "types.yaml"
+    pods.write_text(
+        yaml.safe_dump_all([{"apiVersion": "v1", "kind": "Pod", **asking(number)} for number in range(1000)])
+    )
+    types.write_text(yaml.safe_dump({"apiVersion": INSTANCE_TYPES.api_version, "kind": INSTANCE_TYPES.kind, **POOL}))
+    argv = [sys.executable, "-m", "gpustack_ctl", "lint", str(pods), "--instance-types", str(types)]
+    started = perf_counter()
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("1000 admitted, 0 refused, 0 not looked at\n")
+    measured("lint of 1,000 Pods", perf_counter() - started, unit="s", goal=3)
+
+
+def _pool_of_many(number: int) -> Obj:
+    """The pool of all questions, and others."""
+    if number == 0:
+        return {**POOL, "metadata": {**POOL["metadata"], "resourceVersion": "1"}}
+    name = f"gpustack--nvidia-model-{number}-linux-amd64"
+    labels = {"schedule.gpustack.ai/queue-entrance": entrance_name(name)}
+    return {**POOL, "metadata": {"name": name, "labels": labels, "resourceVersion": "1"}}
+
+
 @asynccontextmanager
 async def served(control_plane: LocalCluster, kube: Kube) -> AsyncIterator[str]:
     """The webhooks, registered; yields where their metrics are."""
@@ -118,10 +171,15 @@ async def load(kube: Kube, *, seconds: float) -> float:
 
 
 async def _create(kube: Kube, number: int) -> Obj:
+    return await kube.create(PODS, asking(number), dry_run=True)
+
+
+def asking(number: int) -> Obj:
+    """A Pod as people write them, half a card by MiB."""
     limits = {"cpu": "4", "memory": "16Gi", "nvidia.com/gpu.sliced": "1", "nvidia.com/gpu.sliced.memory-mib": "12288"}
     asked = pod(f"half-{number}", NAMESPACE, QUEUE, limits)
     asked["spec"]["containers"][0]["env"] = [{"name": f"VARIABLE_{at}", "value": "x" * 25} for at in range(12)]
-    return await kube.create(PODS, asked, dry_run=True)
+    return asked
 
 
 async def _folds(kube: Kube) -> bool:
