@@ -16,7 +16,7 @@ import pynvml
 from gpustack_ctl.accel.families import Manufacturer, published_profile
 from gpustack_ctl.accel.geometry import Placement
 from gpustack_ctl.agent.nvml.profiles import driver_profiles
-from gpustack_ctl.agent.nvml.session import NvmlError, ask
+from gpustack_ctl.agent.nvml.session import NvmlError, ask, ask_if_known
 from gpustack_ctl.agent.partition_markers import Place
 
 
@@ -87,6 +87,9 @@ def _at(device: Any, placement: Placement) -> Any:
 
 
 def _gpu_instances(device: Any) -> Iterator[tuple[Placement, Any]]:
+    """Every GPU instance; none outside MIG mode, which takes them all along when it is left."""
+    if ask_if_known([0, 0], pynvml.nvmlDeviceGetMigMode, device)[0] != pynvml.NVML_DEVICE_MIG_ENABLE:
+        return
     for profile in driver_profiles(device):
         handles = (pynvml.c_nvmlGpuInstance_t * max(profile.info.instanceCount, 1))()
         count = c_uint(0)

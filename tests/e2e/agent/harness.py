@@ -73,20 +73,23 @@ class Agent:
 
     def spawn(self, inventory: str = FOUR_A10G, *, port: int = 0, **env: str) -> subprocess.Popen[bytes]:
         """Start a process; nothing is waited for."""
-        file = self.directory / "inventory.yaml"
-        file.write_text(inventory)
         with self.log.open("ab") as log:
             return subprocess.Popen(
                 [
                     *(str(Path(sys.executable).with_name("gpustack-ctl")), "node-agent"),
                     *("--kubeconfig", str(self._kubeconfig), "--node-name", self.node.name),
-                    *("--detector", "simulated", "--inventory", str(file), "--kubelet-dir", str(self.node.kubelet_dir)),
+                    *(*self._detector(inventory), "--kubelet-dir", str(self.node.kubelet_dir)),
                     *("--state-dir", str(self.state_dir), "--metrics-port", str(port), "--log-format", "text"),
                 ],
                 env={**os.environ, "GPUSTACK_NVIDIA_SLICE_ISOLATION": "off", **env},
                 stdout=log,
                 stderr=log,
             )
+
+    def _detector(self, inventory: str) -> tuple[str, ...]:
+        file = self.directory / "inventory.yaml"
+        file.write_text(inventory)
+        return ("--detector", "simulated", "--inventory", str(file))
 
     async def start(self, inventory: str = FOUR_A10G, *, serves: str = "nvidia.com/gpu", **env: str) -> None:
         """Start, and wait until the node shows what the agent advertises and its ledger is published."""

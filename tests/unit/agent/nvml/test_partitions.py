@@ -223,6 +223,18 @@ async def test_a_card_that_is_gone_keeps_nobody_from_being_freed(partitions, stu
     assert await partitions().owners() == set()
 
 
+async def test_turning_mig_off_frees_everybody_and_makes_nobody_anything(partitions, stub):
+    await partitions().create(POD, "main", [_entry()])
+    stub.reboot()
+    stub.change(0, mig=False)
+
+    await partitions().destroy("uid-1")
+    with pytest.raises(PartitionError, match="Not Supported"):
+        await partitions().create(POD, "main", [_entry()])
+
+    assert await partitions().owners() == set()
+
+
 async def test_every_error_of_a_destruction_leaves_the_marker(partitions, stub):
     await partitions().create(POD, "main", [_entry()])
     codes = [value for name, value in vars(pynvml).items() if name.startswith("NVML_ERROR_") and isinstance(value, int)]
