@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gpustack_ctl.crds import as_yaml
-from gpustack_ctl.deployment import rbac
+from gpustack_ctl.deployment import own_node, rbac
 from gpustack_ctl.kube.objects import Obj
 from gpustack_ctl.kube.resources import Resource
 from gpustack_ctl.webhooks import record_policy
@@ -17,15 +17,18 @@ _HEADER = "# Made by `just generate` from {source}; change it there.\n"
 
 def files() -> dict[str, str]:
     """Path below deploy/ to content."""
-    policies = [
-        _typed(record_policy.POLICIES, record_policy.policy()),
-        _typed(record_policy.BINDINGS, record_policy.binding()),
-    ]
+    record = _policy(record_policy.policy(), record_policy.binding())
+    own_nodes = _policy(own_node.policy(NAMESPACE), own_node.binding())
     return {
-        "policies/allocation-record.yaml": _file("gpustack_ctl/webhooks/record_policy.py", policies),
+        "policies/allocation-record.yaml": _file("gpustack_ctl/webhooks/record_policy.py", record),
+        "policies/agent-own-node.yaml": _file("gpustack_ctl/deployment/own_node.py", own_nodes),
         "rbac/manager.yaml": _file("gpustack_ctl/deployment/rbac.py", rbac.manager_manifests(NAMESPACE)),
         "rbac/node-agent.yaml": _file("gpustack_ctl/deployment/rbac.py", rbac.agent_manifests(NAMESPACE)),
     }
+
+
+def _policy(policy: Obj, binding: Obj) -> list[Obj]:
+    return [_typed(record_policy.POLICIES, policy), _typed(record_policy.BINDINGS, binding)]
 
 
 def _typed(resource: Resource, obj: Obj) -> Obj:
