@@ -41,10 +41,10 @@ def _nvml(config: NodeAgentConfig, table: Manufacturers, switches: Switches) -> 
 
     if config.inventory is not None:
         raise BadConfigError("--inventory is for --detector simulated and replay; nvml asks the driver")
-    nvml = Nvml()
+    nvml, markers = Nvml(), Markers(_markers(config))
     return Hardware(
-        NvmlDetector(nvml, table=table, group_id_with_memory=switches.group_id_with_memory),
-        NvmlPartitions(nvml, Markers(_markers(config)), manufacturer=table.by_key["nvidia"]),
+        NvmlDetector(nvml, markers, table=table, group_id_with_memory=switches.group_id_with_memory),
+        NvmlPartitions(nvml, markers, manufacturer=table.by_key["nvidia"]),
     )
 
 

@@ -90,6 +90,10 @@ class Markers:
                 markers.append(marker)
         return markers
 
+    def occupied(self) -> set[tuple[str, Placement]]:
+        """Cards and intervals where an instance of ours lies, or is about to."""
+        return {(place.card, place.placement) for marker in self.all() for place in marker.places}
+
     def write(self, marker: Marker) -> None:
         """On the disk before it is spoken of, and never half of it. Raises PartitionError."""
         path = self._path(marker.pod.uid, marker.container)

@@ -1,11 +1,14 @@
 """Skips only where there is no card at all: a card whose driver does not answer is a failure."""
 
+from pathlib import Path
+
 import pytest
 
 from gpustack_ctl.accel.families import manufacturers
 from gpustack_ctl.agent.detectors.nvml import NvmlDetector
 from gpustack_ctl.agent.nvml.host import cards_on_the_bus
 from gpustack_ctl.agent.nvml.session import Nvml
+from gpustack_ctl.agent.partition_markers import Markers
 
 TABLE = manufacturers()
 
@@ -32,5 +35,5 @@ async def nvml():
 
 
 @pytest.fixture
-def detector(nvml: Nvml) -> NvmlDetector:
-    return NvmlDetector(nvml, table=TABLE)
+def detector(nvml: Nvml, tmp_path: Path) -> NvmlDetector:
+    return NvmlDetector(nvml, Markers(tmp_path), table=TABLE)

@@ -11,7 +11,9 @@ import anyio
 from gpustack_ctl.agent.config import NodeAgentConfig
 from gpustack_ctl.agent.detectors.nvml import NvmlDetector
 from gpustack_ctl.agent.detectors.replay import ReplayDetector
+from gpustack_ctl.agent.nvml.session import Nvml
 from gpustack_ctl.agent.nvml.snapshot import format_snapshot, read_snapshot
+from gpustack_ctl.agent.partition_markers import Markers
 from gpustack_ctl.agent.preflight import State, preflight
 from tests.gpu.conftest import TABLE
 
@@ -60,8 +62,8 @@ async def test_a_pass_is_quick_and_says_the_same_again(detector: NvmlDetector) -
     assert again == first
 
 
-async def test_waiting_for_events_ends_at_the_period(nvml) -> None:
-    detector = NvmlDetector(nvml, table=TABLE, period_seconds=2.0)
+async def test_waiting_for_events_ends_at_the_period(nvml: Nvml, tmp_path: Path) -> None:
+    detector = NvmlDetector(nvml, Markers(tmp_path), table=TABLE, period_seconds=2.0)
     await detector.detect()
 
     with anyio.fail_after(10):

@@ -25,6 +25,7 @@ from gpustack_ctl.agent.nvml.inventory import inventory_of
 from gpustack_ctl.agent.nvml.reading import read_cards
 from gpustack_ctl.agent.nvml.session import Nvml, NvmlError
 from gpustack_ctl.agent.nvml.snapshot import CardReading, Snapshot
+from gpustack_ctl.agent.partition_markers import Markers
 
 log = structlog.get_logger()
 
@@ -46,11 +47,12 @@ _REMEDIES = {
 
 
 class NvmlDetector:
-    """A detector whose hardware is real."""
+    """A detector whose hardware is real. `markers` say which partitions on it are ours."""
 
     def __init__(
         self,
         nvml: Nvml,
+        markers: Markers,
         *,
         table: Manufacturers,
         group_id_with_memory: bool = False,
@@ -59,6 +61,7 @@ class NvmlDetector:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._nvml = nvml
+        self._markers = markers
         self._table = table
         self._with_memory = group_id_with_memory
         self._sysfs = sysfs
@@ -77,7 +80,7 @@ class NvmlDetector:
     async def snapshot(self) -> Snapshot:
         """What the driver says, before anything is derived from it: a recording keeps it. Raises DetectionError."""
         try:
-            found = await self._nvml.run(lambda: read_cards(self._health, before=self._last, sysfs=self._sysfs))
+            found = await self._nvml.run(self._read)
         except NvmlError as error:
             await self._start_anew()
             if self._last is None and error.code in _NO_DRIVER and self._no_cards_here():
@@ -100,6 +103,9 @@ class NvmlDetector:
         except NvmlError as error:
             log.warning("the driver's events cannot be waited for, looking again", error=str(error))
             await self._start_anew()
+
+    def _read(self) -> Snapshot:
+        return read_cards(self._health, occupied=self._markers.occupied, before=self._last, sysfs=self._sysfs)
 
     async def _start_anew(self) -> None:
         """Whatever broke, the library may have lost its driver: it is opened again for the next pass."""
@@ -125,6 +131,9 @@ def _tell(card: CardReading, before: CardReading | None) -> None:
             log.warning("card unhealthy", card=card.uuid, index=card.index, reason=card.trouble)
         else:
             log.info("card healthy again", card=card.uuid, index=card.index)
+    if card.foreign and (before is None or card.foreign != before.foreign):
+        starts = [place.start for place in card.foreign]
+        log.warning("instances that were not made for Pods take room", card=card.uuid, slices=starts)
     if before is not None and card.mig != before.mig:
         log.info("MIG mode changed", card=card.uuid, index=card.index, mig=card.mig)
 

@@ -33,6 +33,11 @@ def lying_on(card: str) -> list[Lying]:
     return [Lying(at, _uuid(device, handle)) for at, handle in _gpu_instances(device)]
 
 
+def intervals_on(device: Any) -> list[Placement]:
+    """The intervals that the GPU instances of a card take. Raises NvmlError."""
+    return sorted(at for at, _ in _gpu_instances(device))
+
+
 def make(place: Place, manufacturer: Manufacturer) -> str:
     """The UUID of the partition at the place; whatever of it is there already is taken. Raises NvmlError.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from gpustack_ctl.accel.families import Manufacturer, Manufacturers, published_profile
-from gpustack_ctl.accel.geometry import Profile
+from gpustack_ctl.accel.geometry import Profile, mask_of
 from gpustack_ctl.accel.naming import group_id
 from gpustack_ctl.agent.inventory import CardLocation, DetectedCard, DetectedModel, Inventory
-from gpustack_ctl.agent.nvml.snapshot import CardReading, ProfileReading, Snapshot
+from gpustack_ctl.agent.nvml.snapshot import CardReading, Snapshot
 
 _MIB = 1024 * 1024
 
@@ -40,7 +40,7 @@ def _model(group: str, cards: list[CardReading], snapshot: Snapshot, nvidia: Man
 
 
 def _card(card: CardReading, nvidia: Manufacturer) -> DetectedCard:
-    profiles = _published(card.profiles, nvidia) if card.mig else ()
+    profiles = _published(card, nvidia) if card.mig else ()
     return DetectedCard(
         id=card.uuid,
         index=card.index,
@@ -58,12 +58,17 @@ def _card(card: CardReading, nvidia: Manufacturer) -> DetectedCard:
     )
 
 
-def _published(profiles: tuple[ProfileReading, ...], nvidia: Manufacturer) -> tuple[Profile, ...]:
-    """The profiles that a resource key can name and a card can hold, each name once."""
+def _published(card: CardReading, nvidia: Manufacturer) -> tuple[Profile, ...]:
+    """The profiles that a resource key can name and the card has a place for, each name once.
+
+    A place under an instance that was not made for a Pod is none of ours to give: the driver would refuse it.
+    """
+    taken = mask_of(card.foreign)
     published: dict[str, Profile] = {}
-    for profile in profiles:
+    for profile in card.profiles:
         name = published_profile(nvidia, profile.name)
-        if name is None or not profile.placements:
+        places = tuple(place for place in profile.placements if not place.mask & taken)
+        if name is None or not places:
             continue
         published.setdefault(
             name,
@@ -71,9 +76,9 @@ def _published(profiles: tuple[ProfileReading, ...], nvidia: Manufacturer) -> tu
                 name=name,
                 memory_mib=profile.memory_mib,
                 compute_slices=profile.compute_slices,
-                memory_slices=max(place.length for place in profile.placements),
-                count=profile.count,
-                placements=profile.placements,
+                memory_slices=max(place.length for place in places),
+                count=min(profile.count, len(places)),
+                placements=places,
             ),
         )
     return tuple(published.values())

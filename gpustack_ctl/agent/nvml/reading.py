@@ -6,7 +6,7 @@ that it had, marked with the driver's words, so that its Pods stay accounted for
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,10 @@ from typing import Any
 import pynvml
 import structlog
 
+from gpustack_ctl.accel.geometry import Placement
 from gpustack_ctl.agent.nvml import host
 from gpustack_ctl.agent.nvml.health import Health
+from gpustack_ctl.agent.nvml.instances import intervals_on
 from gpustack_ctl.agent.nvml.profiles import profile_readings
 from gpustack_ctl.agent.nvml.session import NvmlError, ask, ask_if_known
 from gpustack_ctl.agent.nvml.snapshot import CardReading, Snapshot
@@ -40,19 +42,25 @@ _FAMILIES = {
 _CPU_WORDS, _NODE_WORDS = 32, 4
 
 
-def read_cards(health: Health, *, before: Snapshot | None = None, sysfs: Path = host.SYSFS) -> Snapshot:
+#: Cards and intervals where an instance of ours lies.
+Occupied = Callable[[], Set[tuple[str, Placement]]]
+
+
+def read_cards(
+    health: Health, *, occupied: Occupied, before: Snapshot | None = None, sysfs: Path = host.SYSFS
+) -> Snapshot:
     """What NVML says now; `before` is the last good answer. Raises NvmlError."""
     return Snapshot(
         driver_version=ask(pynvml.nvmlSystemGetDriverVersion),
         cuda_version=_cuda_version(),
-        cards=tuple(_cards(health, before, sysfs)),
+        cards=tuple(_cards(health, occupied, before, sysfs)),
     )
 
 
-def _cards(health: Health, before: Snapshot | None, sysfs: Path) -> Iterator[CardReading]:
+def _cards(health: Health, occupied: Occupied, before: Snapshot | None, sysfs: Path) -> Iterator[CardReading]:
     for index in range(ask(pynvml.nvmlDeviceGetCount)):
         try:
-            yield _card(index, health, sysfs)
+            yield _card(index, health, occupied, sysfs)
         except NvmlError as error:
             if error.code not in _LOST:
                 raise
@@ -64,7 +72,7 @@ def _cards(health: Health, before: Snapshot | None, sysfs: Path) -> Iterator[Car
             yield replace(known, trouble=str(error))
 
 
-def _card(index: int, health: Health, sysfs: Path) -> CardReading:
+def _card(index: int, health: Health, occupied: Occupied, sysfs: Path) -> CardReading:
     device = ask(pynvml.nvmlDeviceGetHandleByIndex, index)
     uuid = ask(pynvml.nvmlDeviceGetUUID, device)
     health.watch(device, uuid)
@@ -86,8 +94,21 @@ def _card(index: int, health: Health, sysfs: Path) -> CardReading:
         family=_FAMILIES.get(ask_if_known(None, pynvml.nvmlDeviceGetArchitecture, device), ""),
         mig=mig,
         profiles=tuple(profile_readings(device)) if mig else (),
+        foreign=_foreign(device, uuid, occupied) if mig else (),
         trouble=health.trouble(device, uuid),
     )
+
+
+def _foreign(device: Any, uuid: str, occupied: Occupied) -> tuple[Placement, ...]:
+    """The intervals of instances that no marker names.
+
+    A marker is there before its instance and after it, so one that is made or taken away meanwhile is in one of the
+    two looks at the markers.
+    """
+    known = occupied()
+    lying = intervals_on(device)
+    known = known | occupied()
+    return tuple(at for at in lying if (uuid, at) not in known)
 
 
 def _cuda_version() -> str:

@@ -33,7 +33,10 @@ class ProfileReading:
 
 @dataclass(frozen=True, slots=True)
 class CardReading:
-    """One card. `trouble` says why it cannot be used, and is empty for a healthy one; `profiles` only under MIG."""
+    """One card. `trouble` says why it cannot be used, and is empty for a healthy one.
+
+    Under MIG it has `profiles`, and `foreign` has the intervals of instances that were not made for a Pod.
+    """
 
     index: int
     uuid: str
@@ -49,6 +52,7 @@ class CardReading:
     family: str = ""
     mig: bool = False
     profiles: tuple[ProfileReading, ...] = ()
+    foreign: tuple[Placement, ...] = ()
     trouble: str = ""
 
 
@@ -116,6 +120,7 @@ def _card_document(card: CardReading) -> dict[str, Any]:
         "family": card.family,
         "mig": card.mig,
         "profiles": [_profile_document(profile) for profile in card.profiles],
+        "foreign": _places_document(card.foreign),
         "trouble": card.trouble,
     }
     return document
@@ -127,8 +132,12 @@ def _profile_document(profile: ProfileReading) -> dict[str, Any]:
         "memoryMib": profile.memory_mib,
         "computeSlices": profile.compute_slices,
         "count": profile.count,
-        "placements": [{"start": place.start, "length": place.length} for place in profile.placements],
+        "placements": _places_document(profile.placements),
     }
+
+
+def _places_document(places: tuple[Placement, ...]) -> list[dict[str, int]]:
+    return [{"start": place.start, "length": place.length} for place in places]
 
 
 def _card(field: Field) -> CardReading:
@@ -152,24 +161,27 @@ def _card(field: Field) -> CardReading:
         family=fields["family"].text(),
         mig=fields["mig"].flag(),
         profiles=tuple(_profile(item) for item in fields["profiles"].items("write a list of profiles")),
+        foreign=_places(fields["foreign"]),
         trouble=fields["trouble"].text(),
     )
 
 
 def _profile(field: Field) -> ProfileReading:
     fields = field.fields("name", "memoryMib", "computeSlices", "count", "placements")
-    places = [
-        place.fields("start", "length") for place in fields["placements"].items("write a list of start and length")
-    ]
     return ProfileReading(
         name=fields["name"].text(),
         memory_mib=fields["memoryMib"].integer(0, least=1),
         compute_slices=fields["computeSlices"].integer(0, least=0, most=64),
         count=fields["count"].integer(0, least=0, most=64),
-        placements=tuple(
-            Placement(place["start"].integer(0, least=0, most=63), place["length"].integer(1, least=1, most=64))
-            for place in places
-        ),
+        placements=_places(fields["placements"]),
+    )
+
+
+def _places(field: Field) -> tuple[Placement, ...]:
+    places = [place.fields("start", "length") for place in field.items("write a list of start and length")]
+    return tuple(
+        Placement(place["start"].integer(0, least=0, most=63), place["length"].integer(1, least=1, most=64))
+        for place in places
     )
 
 

@@ -4,13 +4,15 @@ import anyio
 import pynvml
 import pytest
 
-from gpustack_ctl.accel.cards import cards_of
+from gpustack_ctl.accel.cards import PodKey, cards_of
 from gpustack_ctl.accel.families import manufacturers
+from gpustack_ctl.accel.geometry import Placement
 from gpustack_ctl.agent.detectors.detector import DetectionError, inventories
 from gpustack_ctl.agent.detectors.nvml import NvmlDetector
 from gpustack_ctl.agent.detectors.replay import ReplayDetector
 from gpustack_ctl.agent.inventory import Inventory
 from gpustack_ctl.agent.nvml.snapshot import format_snapshot, read_snapshot
+from gpustack_ctl.agent.partition_markers import Instance, Marker, Markers, Place
 from tests.nvml_stub.machine import A100_80, GIB, StubCard, a100
 
 TABLE = manufacturers()
@@ -59,7 +61,12 @@ def detector(nvml, tmp_path):
     """Makes detectors of this machine; `sysfs` is empty unless a test fills it."""
 
     def make(**options):
-        return NvmlDetector(nvml, table=TABLE, **{"sysfs": tmp_path / "sys", "period_seconds": 0.1, **options})
+        return NvmlDetector(
+            nvml,
+            Markers(tmp_path / "markers"),
+            table=TABLE,
+            **{"sysfs": tmp_path / "sys", "period_seconds": 0.1, **options},
+        )
 
     return make
 
@@ -125,6 +132,19 @@ async def test_a_card_in_mig_mode_is_partitioned_and_offers_what_a_key_can_name(
     offered = {profile.name: (profile.count, len(profile.placements)) for profile in cut.profiles}
     assert offered == {name: (count, len(starts)) for *_, count, _, name, _, starts in A100_80 if "+" not in name}
     assert cut.profile("3g.40gb").memory_slices == 4
+
+
+async def test_the_room_of_instances_that_were_not_made_for_pods_is_not_offered(machine, detector, tmp_path):
+    stub = machine(a100("GPU-0"))
+    stub.put("GPU-0", 9, 0, 4, "MIG-theirs", number=1)
+    stub.put("GPU-0", 15, 6, 2, "MIG-ours", number=2)
+    ours = Instance(Place("GPU-0", "1g.20gb", Placement(6, 2)))
+    Markers(tmp_path / "markers").write(Marker(PodKey("default", "pod", "uid-1"), "main", (ours,)))
+
+    (card,) = _cards(await detector().detect())
+
+    starts = {profile.name: [place.start for place in profile.placements] for profile in card.profiles}
+    assert starts == {"1g.10gb": [4, 5, 6], "1g.20gb": [4, 6], "2g.20gb": [4], "3g.40gb": [4]}
 
 
 async def test_a_driver_that_names_no_profiles_has_them_named_for_it(machine, detector):
