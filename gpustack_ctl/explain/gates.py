@@ -29,14 +29,19 @@ def explain_pod(
     Pod and Workload say what was answered. What would have to change takes the rest: where the Workload waits, what the
     event of its last hold told, and what gate 3 would say now.
     """
-    queued = workload is not None or KUEUE_QUEUE_NAME in labels_of(pod)
+    queue = queue_of(pod, workload)
     return [
-        asked_at_creation(pod, table, place.pool if place else None),
-        credits_of(workload, table=table, place=place) if queued else credits_not_asked(),
-        check_of(workload, told=told, outlook=outlook) if queued else check_not_asked(),
+        asked_at_creation(pod, table, pool=place.pool if place else None, queue=queue),
+        credits_of(workload, table=table, place=place) if queue else credits_not_asked(),
+        check_of(workload, told=told, outlook=outlook) if queue else check_not_asked(),
         scheduled(pod),
         settled(pod, table),
     ]
+
+
+def queue_of(pod: Obj, workload: Obj | None) -> str:
+    """The entrance through which a Pod came, by its own label or its Job's; empty when through none."""
+    return labels_of(pod).get(KUEUE_QUEUE_NAME) or str((workload or {"spec": {}})["spec"].get("queueName", ""))
 
 
 def explain_workload(

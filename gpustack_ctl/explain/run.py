@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from gpustack_ctl.accel.families import Manufacturers, manufacturers
-from gpustack_ctl.accel.labels import KUEUE_QUEUE_NAME, PLACEMENT_PIN, PLANNED
+from gpustack_ctl.accel.labels import PLACEMENT_PIN, PLANNED
 from gpustack_ctl.accel.pools import pool_of
 from gpustack_ctl.controllers.fleet import Fleet
 from gpustack_ctl.controllers.pins import pin_of
@@ -17,12 +17,12 @@ from gpustack_ctl.explain import events
 from gpustack_ctl.explain.answers import Explanation
 from gpustack_ctl.explain.check import Outlook
 from gpustack_ctl.explain.credits import Place
-from gpustack_ctl.explain.gates import explain_pod, explain_workload
+from gpustack_ctl.explain.gates import explain_pod, explain_workload, queue_of
 from gpustack_ctl.explain.outlook import Surroundings, outlook
 from gpustack_ctl.explain.snapshot import snapshot
 from gpustack_ctl.explain.subjects import find, pods_of, workload_of
 from gpustack_ctl.kube.client import Kube
-from gpustack_ctl.kube.objects import Obj, annotations_of, is_true, labels_of
+from gpustack_ctl.kube.objects import Obj, annotations_of, is_true
 
 
 async def explain(
@@ -44,8 +44,7 @@ class _Reading:
     async def pod(self, name: str, namespace: str) -> Explanation:
         pod = find(self._sources.pods, name, namespace)
         workload = workload_of(pod, self._sources.workloads.list())
-        queue = labels_of(pod).get(KUEUE_QUEUE_NAME, "")
-        place = self._place(workload, queue, namespace)
+        place = self._place(workload, queue_of(pod, workload), namespace)
         answers = explain_pod(
             pod,
             workload,

@@ -21,9 +21,12 @@ NOT_QUEUED = f"not asked: the Pod has no label {KUEUE_QUEUE_NAME}"
 QUEUE_IT = f"a label {KUEUE_QUEUE_NAME} with the entrance of a pool, on a new Pod"
 
 
-def asked_at_creation(pod: Obj, table: Manufacturers, pool: Pool | None = None) -> Answer:
-    """Gate 1's answer to a stored Pod; with its pool, also whether the answer would be the same today."""
-    queue = labels_of(pod).get(KUEUE_QUEUE_NAME, "")
+def asked_at_creation(pod: Obj, table: Manufacturers, *, pool: Pool | None = None, queue: str = "") -> Answer:
+    """Gate 1's answer to a stored Pod; with its pool, also whether the answer would be the same today.
+
+    A Pod of a Job has no label of its own: the Job had it, and its template was judged. `queue` is what that said.
+    """
+    queue = queue or labels_of(pod).get(KUEUE_QUEUE_NAME, "")
     if not queue:
         return Answer(1, requested(pod["spec"], table), "unknown", NOT_QUEUED, QUEUE_IT)
     return asked_of_template(pod["spec"], table, pool=pool, queue=queue)

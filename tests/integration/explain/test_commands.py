@@ -1,17 +1,22 @@
 """`explain` and `top` on a real API server and Kueue: what they print is what is so."""
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import anyio
 from anyio.streams.text import TextReceiveStream
 
 from gpustack_ctl.accel.families import Mode
+from gpustack_ctl.accel.labels import KUEUE_QUEUE_NAME
 from gpustack_ctl.accel.units import M, percentage_units
+from gpustack_ctl.explain.events import FOUND, HELD, last_hold
+from gpustack_ctl.kube.client import Kube
+from gpustack_ctl.kube.events import Events
 from gpustack_ctl.kube.objects import name_of
-from gpustack_ctl.kube.resources import PODS
+from gpustack_ctl.kube.resources import CONFIG_MAPS, JOBS, PODS
 from gpustack_ctl.localcluster import LocalCluster
-from tests.integration.controllers.stage import Stage, until, workload_of
+from tests.integration.controllers.stage import Stage, pod, until, workload_of
 from tests.integration.controllers.test_admission_check import admitted, ask, card, half, open_pool, parked, tenant
 from tests.integration.explain.conftest import Command, Ran
 
@@ -161,3 +166,60 @@ async def test_what_is_not_there_ends_with_1_and_near_names(managed: Stage, comm
     assert ran.code == 1 and ran.out == ""
     assert f"there is no Pod trainer-1 in namespace {namespace}; near names: trainer-0" in ran.err
     assert "gpustack-ctl lint" in ran.err
+
+
+async def test_a_job_is_explained_by_its_workload_pod_by_pod(managed: Stage, command: Command, namespace: str) -> None:
+    pool, node = await open_pool(managed, cards=2)
+    template = pod(pool, namespace, "unused", WHOLE)["spec"]
+    job = {
+        "metadata": {"name": "job", "namespace": namespace, "labels": {KUEUE_QUEUE_NAME: pool.entrance}},
+        "spec": {"parallelism": 2, "completions": 2, "suspend": True, "template": {"spec": template}},
+    }
+    await until("the Job is let in", lambda: managed.kube.create(JOBS, job))
+    await admitted(managed.kube, namespace, "job")
+
+    async def bound() -> bool:
+        pods = await managed.kube.list(PODS, namespace)
+        return len(pods) == 2 and all(each["spec"].get("nodeName") for each in pods)
+
+    await until("both Pods are bound", bound, seconds=20)
+    workload = await workload_of(managed.kube, namespace, "job")
+    assert workload is not None
+    told = await command("explain", "workload", name_of(workload), "-n", namespace, "--output", "json")
+    assert answers(told) == ["passed", "passed", "passed", "passed", "waiting"]
+    assert gate(told, 3)["saw"] == f"the cards of {node}"
+    assert gate(told, 4)["message"].startswith("2 of 2 Pods: job-")
+    one = (await managed.kube.list(PODS, namespace))[0]
+    assert answers(await command("explain", "pod", name_of(one), "-n", namespace, "--output", "json")) == answers(told)
+
+
+async def test_the_last_hold_is_told_by_its_event_until_the_workload_is_let_go(kube: Kube, namespace: str) -> None:
+    about = await kube.create(CONFIG_MAPS, {"metadata": {"name": "held", "namespace": namespace}})
+    assert await last_hold(kube, about) == ""
+    async with anyio.create_task_group() as tasks:
+        events = Events(kube, "gpustack-test")
+        tasks.start_soon(events.run)
+        for reason, said in ((HELD, "1 free"), (HELD, "0 free"), (FOUND, "every Pod has its accelerators")):
+            events.emit(about, reason=reason, message=said, action="Judge")
+            expected = said if reason == HELD else ""
+
+            async def told(expected: str = expected) -> bool:
+                return await last_hold(kube, about) == expected
+
+            await until(f"{reason} {said!r} is told", told)
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_server_that_is_not_there_ends_with_3(tmp_path: Path) -> None:
+    nowhere = tmp_path / "kubeconfig"
+    nowhere.write_text(
+        """{apiVersion: v1, kind: Config, current-context: c,
+        clusters: [{name: c, cluster: {server: "http://127.0.0.1:9"}}],
+        users: [{name: c, user: {}}], contexts: [{name: c, context: {cluster: c, user: c}}]}"""
+    )
+    for words in (["explain", "pod", "any"], ["top"], ["top", "--watch"]):
+        command = [sys.executable, "-m", "gpustack_ctl", *words, "--kubeconfig", str(nowhere)]
+        with anyio.fail_after(60):
+            ended = await anyio.run_process(command, check=False)
+        assert ended.returncode == 3, ended.stderr
+        assert b"cannot be reached" in ended.stderr and ended.stdout == b""

@@ -36,14 +36,14 @@ def entry(index: int, mode: Mode = Mode.SLICED, units: int = M // 2, profile: st
 
 
 def test_what_the_webhook_folded_is_its_answer_and_the_rest_is_what_it_was_asked() -> None:
-    answer = asked_at_creation(pod(), TABLE, POOL)
+    answer = asked_at_creation(pod(), TABLE, pool=POOL)
     assert answer.answered == "passed"
     assert answer.message == "folded to nvidia.com/gpu.sliced.units=800000"
     assert "nvidia.com/gpu.sliced.memory-percentage=50" in answer.saw and "units" not in answer.saw
 
 
 def test_a_pod_without_the_label_was_not_asked_about() -> None:
-    answer = asked_at_creation(pod(queue=""), TABLE, POOL)
+    answer = asked_at_creation(pod(queue=""), TABLE, pool=POOL)
     assert (answer.answered, answer.message) == (
         "unknown",
         "not asked: the Pod has no label kueue.x-k8s.io/queue-name",
@@ -51,12 +51,12 @@ def test_a_pod_without_the_label_was_not_asked_about() -> None:
 
 
 def test_a_pod_without_units_was_made_while_the_webhook_was_away() -> None:
-    answer = asked_at_creation(pod(limits=HALF), TABLE, POOL)
+    answer = asked_at_creation(pod(limits=HALF), TABLE, pool=POOL)
     assert answer.answered == "unknown" and "it has no nvidia.com/gpu.sliced.units" in answer.message
 
 
 def test_a_pod_that_would_be_refused_today_says_so() -> None:
-    answer = asked_at_creation(pod(limits={**HALF, "nvidia.com/gpu": "1"}), TABLE, POOL)
+    answer = asked_at_creation(pod(limits={**HALF, "nvidia.com/gpu": "1"}), TABLE, pool=POOL)
     assert answer.answered == "passed" and answer.message.startswith("let in, and would be refused today: spec: ")
 
 
@@ -236,6 +236,12 @@ def test_a_pod_outside_every_queue_is_asked_about_by_gates_4_and_5_alone() -> No
     stray = pod(queue="", nodeName="gpu-1", annotations=record(entry(0)))
     answers = explain_pod(stray, None, table=TABLE)
     assert [answer.answered for answer in answers] == ["unknown", "unknown", "unknown", "passed", "passed"]
+
+
+def test_a_pod_of_a_job_came_through_the_jobs_queue() -> None:
+    of_a_job = pod(queue="", owners=["uid-job"])
+    answers = explain_pod(of_a_job, workload(owners=("uid-job",)), table=TABLE)
+    assert [answer.answered for answer in answers[:2]] == ["passed", "passed"]
 
 
 def test_a_pod_that_kueue_has_not_seen_waits_at_gates_2_and_3() -> None:
