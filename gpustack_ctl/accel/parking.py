@@ -74,6 +74,9 @@ class Spot:
     def parked(self) -> bool:
         return self.excluded is None and not self.nodes
 
+    def allows(self, node: str) -> bool:
+        return node in self.nodes if self.excluded is None else node not in self.excluded
+
 
 class Lot:
     """Remembers from pass to pass which shape of Workload fits which node, as long as the node stays as it was."""

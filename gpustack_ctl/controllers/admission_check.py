@@ -19,6 +19,7 @@ the end of other Workloads on their nodes; by priority, then age.
 
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import UTC, datetime
 from time import perf_counter
 
 import structlog
@@ -28,7 +29,7 @@ from gpustack_ctl.accel.feasibility import Demand, Miss, Plan, fit
 from gpustack_ctl.accel.pins import park
 from gpustack_ctl.accel.pools import pool_of
 from gpustack_ctl.controllers import metrics
-from gpustack_ctl.controllers.clock import now
+from gpustack_ctl.controllers.clock import now, seconds_since
 from gpustack_ctl.controllers.demands import UnclearError, demands_of, nodes_of_flavor
 from gpustack_ctl.controllers.fleet import Fleet
 from gpustack_ctl.controllers.pins import Pins, is_active, landed, pin_of, urgency
@@ -51,6 +52,9 @@ from gpustack_ctl.kube.resources import WORKLOADS
 log = structlog.get_logger()
 
 MANAGER = "gpustack-admission-check"
+FORGOTTEN_AFTER_SECONDS = 60.0
+"""How long after its last hold a Workload's rounds are counted from one again."""
+
 ANYWHERE = "*"
 """Stands for the node of a Workload that was assigned none by name."""
 
@@ -106,6 +110,8 @@ class AdmissionCheck(Controller):
         if said.get("state") == "Retry" and "requeueAfterSeconds" not in said:
             return  # it is on its way
         lost = pin is not None and not landed(workload)
+        if pin is not None and seconds_since(pin.at, datetime.now(UTC)) > FORGOTTEN_AFTER_SECONDS:
+            pin = replace(pin, rounds=0, lost=0)
         parked = park(pin, why=verdict.message, at=now(), lost=lost)
         if lost:
             metrics.pins_lost.inc()

@@ -25,6 +25,7 @@ from gpustack_ctl.accel.parking import Asked, Lot, Spot, Waiting
 from gpustack_ctl.accel.pins import Pin
 from gpustack_ctl.accel.pools import Pool
 from gpustack_ctl.accel.requests import read_pod
+from gpustack_ctl.controllers.clock import seconds_since
 from gpustack_ctl.controllers.pins import Pins, is_active, landed, pin_of, urgency
 from gpustack_ctl.controllers.rooms import Rooms, requests_of
 from gpustack_ctl.controllers.settings import Settings
@@ -34,7 +35,7 @@ from gpustack_ctl.crds.setting import WORKLOAD_FIT_AFFINITY
 from gpustack_ctl.kube.controller import DONE, Controller, Result, Wake, again, changes
 from gpustack_ctl.kube.errors import Conflict, NotFound
 from gpustack_ctl.kube.events import Events
-from gpustack_ctl.kube.objects import Obj, deleting, is_true, key_of, name_of
+from gpustack_ctl.kube.objects import Obj, deleting, is_true, key_of, name_of, uid_of
 
 log = structlog.get_logger()
 
@@ -45,8 +46,6 @@ _ALL = "all"
 _PINNED = "pinned"
 #: A pass takes at most a fifth of the time.
 _REST, _SHARE = 0.05, 4
-#: A Workload that was just let go is left alone: to write it is to make Kueue's own write of it fail.
-_SETTLES_WITHIN = 1.0
 #: A Workload that was let go and not placed for so long is in want of something else than cards.
 _PLACED_WITHIN = 5.0
 #: A Workload that was held so often is let go again after a while only, doubled with every round, up to the longest.
@@ -88,7 +87,8 @@ class Parking(Controller):
         self._table = table
         self._reserve_after = reserve_after
         self._lots: dict[str, Lot] = {}
-        self._let_go: dict[str, tuple[Pin, float]] = {}
+        self._let_go: dict[str, float] = {}
+        self._asked_for: dict[str, tuple[object, Pool, tuple[Asked, ...]]] = {}
         self._rests_until = 0.0
         sources.workloads.add_index(_PINNED, _pinned)
 
@@ -117,9 +117,7 @@ class Parking(Controller):
     def _decide(self) -> tuple[list[tuple[_Held, Pin | None]], float | None]:
         """The pins to write, and in how many seconds time alone may change them."""
         waiting = self._waiting()
-        self._let_go = {
-            key: known for key, known in self._let_go.items() if key in {key_of(h.workload) for h in waiting}
-        }
+        self._forget_all_but(waiting)
         if not self._settings.on(WORKLOAD_FIT_AFFINITY):
             return [(held, None) for held in waiting], None
         if not self._pins.on:
@@ -133,13 +131,20 @@ class Parking(Controller):
         for name, helds in by_pool.items():
             lot = self._lots.setdefault(name, Lot())
             asked = [self._asked(held, now) for held in helds]
-            spots = lot.let_go(asked, self._rooms.of_queue(name))
+            rooms = self._rooms.of_queue(name)
+            spots = lot.let_go(asked, rooms)
             for held in helds:
-                pin = self._pin(held, spots[key_of(held.workload)], now, times)
+                pin = self._pin(held, spots[key_of(held.workload)], rooms, now, times)
                 if pin != held.pin:
                     writes.append((held, pin))
         self._lots = {name: self._lots[name] for name in by_pool}
         return writes, min(times, default=None)
+
+    def _forget_all_but(self, waiting: list[_Held]) -> None:
+        free = {key_of(held.workload) for held in waiting if not held.pin.parked}
+        self._let_go = {key: since for key, since in self._let_go.items() if key in free}
+        uids = {uid_of(held.workload) for held in waiting}
+        self._asked_for = {uid: known for uid, known in self._asked_for.items() if uid in uids}
 
     def _waiting(self) -> list[_Held]:
         """Everyone who waits under a pin, the most urgent first."""
@@ -151,40 +156,53 @@ class Parking(Controller):
         return sorted(found, key=lambda held: urgency(held.workload))
 
     def _asked(self, held: _Held, now: datetime) -> Waiting:
-        key = key_of(held.workload)
-        known = self._let_go.get(key)
         return Waiting(
-            key=key,
+            key=key_of(held.workload),
             akey=held.pool.akey or "",
-            asked=tuple(self._asked_by(pod_set, held.pool) for pod_set in held.workload["spec"].get("podSets") or ()),
+            asked=self._asked_by(held),
             reserved=held.pin.reserved,
-            overdue=_seconds(held.pin.since, now) >= self._reserve_after,
-            uncounted=known is not None and known[0] == held.pin and monotonic() - known[1] > _PLACED_WITHIN,
+            overdue=seconds_since(held.pin.since, now) >= self._reserve_after,
+            uncounted=not held.pin.parked and self._since_let_go(held) >= _PLACED_WITHIN,
         )
 
-    def _asked_by(self, pod_set: Obj, pool: Pool) -> Asked:
+    def _since_let_go(self, held: _Held) -> float:
+        """Seconds for which the Workload has been free to go where its pin says; from now on, if nobody knows."""
+        if held.pin.parked:
+            return 0.0
+        return monotonic() - self._let_go.setdefault(key_of(held.workload), monotonic())
+
+    def _asked_by(self, held: _Held) -> tuple[Asked, ...]:
+        """What the Workload asks for, read once for as long as it and its pool stay the same."""
+        uid, generation = uid_of(held.workload), held.workload["metadata"].get("generation")
+        known = self._asked_for.get(uid)
+        if known is None or known[0] != generation or known[1] != held.pool:
+            pod_sets = held.workload["spec"].get("podSets") or ()
+            read = tuple(self._read(pod_set, held.pool) for pod_set in pod_sets)
+            known = self._asked_for[uid] = generation, held.pool, read
+        return known[2]
+
+    def _read(self, pod_set: Obj, pool: Pool) -> Asked:
         spec = (pod_set.get("template") or {}).get("spec") or {}
         demand = read_pod(spec, table=self._table, pool=pool)
         count = pod_set.get("count")
         pods = count if isinstance(count, int) else 1
         return Asked(str(pod_set.get("name", "main")), demand, pods, tuple(sorted(requests_of(spec).items())))
 
-    def _pin(self, held: _Held, spot: Spot, now: datetime, times: list[float]) -> Pin:
+    def _pin(self, held: _Held, spot: Spot, rooms: Iterable[str], now: datetime, times: list[float]) -> Pin:
         """The pin that the spot asks for; `times` takes down when that will change by itself."""
         pin = replace(held.pin, reserved=spot.reserved)
-        waited = _seconds(pin.since, now)
+        waited = seconds_since(pin.since, now)
         if spot.parked:
             if waited < self._reserve_after:
                 times.append(self._reserve_after - waited)
             return replace(pin, nodes=(), excluded=None)
-        rest = _rest(pin) - _seconds(pin.at, now)
+        rest = _rest(pin) - seconds_since(pin.at, now)
         if rest > 0:
             times.append(rest)
             return replace(pin, nodes=(), excluded=None)
         times.append(_PLACED_WITHIN)
-        known = self._let_go.get(key_of(held.workload))
-        if known is not None and known[0] == held.pin and monotonic() - known[1] < _SETTLES_WITHIN:
-            return replace(held.pin, reserved=spot.reserved)  # Kueue is at it
+        if self._since_let_go(held) < _PLACED_WITHIN and any(held.pin.allows(n) and spot.allows(n) for n in rooms):
+            return pin  # Kueue is at it, and to write the Workload is to make Kueue's own write of it fail
         return replace(pin, nodes=spot.nodes, excluded=spot.excluded)
 
     async def _write(self, held: _Held, pin: Pin | None, limit: anyio.CapacityLimiter) -> None:
@@ -201,7 +219,7 @@ class Parking(Controller):
             log.info("nodes kept for a Workload", workload=key, nodes=pin.reserved)
             self._events.emit(workload, reason="NodesReserved", action="Reserve", message=message)
         if not pin.parked:
-            self._let_go[key] = pin, monotonic()
+            self._let_go[key] = monotonic()
             log.info("let go", workload=key, nodes=pin.nodes, excluded=pin.excluded)
 
     def _workload_changed(self, old: Obj | None, new: Obj | None) -> Iterable[str]:
@@ -260,14 +278,6 @@ def _rest(pin: Pin) -> float:
     """Seconds after a hold before the Workload is let go again: facts and verdicts that disagree must not spin."""
     turns = pin.rounds + pin.lost - _FREE_ROUNDS
     return 0.0 if turns <= 0 else min(_LONGEST_REST, _FIRST_REST * 2.0 ** min(turns, 16))
-
-
-def _seconds(since: str, now: datetime) -> float:
-    """Seconds from a moment until now; none where it cannot be read."""
-    try:
-        return (now - datetime.fromisoformat(since)).total_seconds()
-    except (TypeError, ValueError):
-        return 0.0
 
 
 def _allocatable(node: Obj | None) -> Obj:
