@@ -131,7 +131,9 @@ def _ledger_shows(stage: Stage, ending: Ending) -> bool:
 
 def _where(record: PodRecord) -> str:
     """Where a Pod stands, for the message of a step that failed."""
-    if not record.seen:
+    if not record.latest:
         return f"{record.name} is {record.phase}, and no gate has answered"
-    last = record.seen[-1]
-    return f"{record.name} is {record.phase}; gate {last.answer.gate} {last.answer.answered}: {last.answer.message}"
+    gate = record.stands_at
+    if gate is None:
+        return f"{record.name} is {record.phase}; every gate let it pass"
+    return f"{record.name} is {record.phase}; gate {gate.gate}, {gate.name}, {gate.answered}: {gate.message}"

@@ -34,12 +34,18 @@ class PodRecord:
     created: float
     phase: str = "Pending"
     seen: list[Seen] = field(default_factory=list)
+    latest: list[Answer] = field(default_factory=list)
     pod: Obj | None = None
     workload: Obj | None = None
 
     def answered(self, gate: int, *answers: str) -> Seen | None:
         """The first time that `gate` gave one of `answers`."""
         return next((s for s in self.seen if s.answer.gate == gate and s.answer.answered in answers), None)
+
+    @property
+    def stands_at(self) -> Answer | None:
+        """The gate that has not let it pass yet, as it answers now; None when all have, or none was asked."""
+        return next((answer for answer in self.latest if answer.answered != "passed"), None)
 
 
 class Timeline:
@@ -95,7 +101,8 @@ class Timeline:
     def _read(self, record: PodRecord) -> None:
         if record.pod is None or record.phase == "Deleted":
             return
-        for answer in explain_pod(record.pod, record.workload, table=self._table, told=_told(record.workload)):
+        record.latest = explain_pod(record.pod, record.workload, table=self._table, told=_told(record.workload))
+        for answer in record.latest:
             if answer.answered in _SETTLED:
                 self.note(record, answer)
 

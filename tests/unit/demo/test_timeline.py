@@ -119,6 +119,19 @@ def test_a_workload_that_waits_under_a_pin_is_held_in_the_words_of_the_pin(watch
     assert answers(record, 3) == [("held", "node n: nearest miss 40%")]
 
 
+def test_a_pod_stands_at_the_first_gate_that_has_not_let_it_pass_in_the_words_of_that_gate(watched: Watched) -> None:
+    record = watched.timeline.follow("late")
+    assert record.stands_at is None
+    watched.see(watched.pods, pod())
+    waits = workload(reserved=False)
+    waits["status"]["conditions"][0]["message"] = "insufficient quota"
+    watched.see(watched.workloads, waits)
+    assert record.stands_at is not None
+    assert (record.stands_at.gate, record.stands_at.answered) == (2, "waiting")
+    assert record.stands_at.message == "insufficient quota"
+    assert record.answered(2, "waiting") is None
+
+
 def test_a_deleted_pod_says_so_and_is_read_no_more(watched: Watched) -> None:
     record = watched.timeline.follow("late")
     watched.see(watched.pods, pod())
