@@ -20,12 +20,15 @@ T = TypeVar("T")
 _MOST_TRIED = 64
 """Pods or cards that are tried, those of the nearest node first: an explanation is not worth more."""
 
+_MOST_NODES = 16
+
 _SHORT_SEARCH = 2_000
 
 
 def remedies(demands: Sequence[Demand], nodes: Nodes) -> list[str]:
     """What would make room for demands that have none, each way on its own; empty if these nodes could never serve."""
-    if ways := [*_healthier(demands, nodes), *_emptier(demands, nodes)]:
+    near = _nearest(demands, nodes)
+    if ways := [*_healthier(demands, near), *_emptier(demands, near)]:
         return ways
     if _fits(demands, _changed(nodes, lambda state: state_of(state.card))):
         return [f"more room on {named(sorted(nodes))} than the end of {_MOST_TRIED} Pods makes"]
@@ -41,6 +44,13 @@ def hopeless(nodes: Nodes) -> str:
 def holder(pod: PodKey) -> str:
     """Who holds a card: a Pod, or a Workload whose Pods are still to come."""
     return f"Pod {pod}" if pod.namespace else f"Workload {pod.name}"
+
+
+def _nearest(demands: Sequence[Demand], nodes: Nodes) -> Nodes:
+    """Of many nodes those with most left, and as many as there may be Pods: whoever asks wants the shortest way."""
+    wanted = {demand.akey for demand in demands}
+    most = max(_MOST_NODES, sum(demand.pods for demand in demands))
+    return dict(sorted(nodes.items(), key=lambda item: -_left(item[1], wanted))[:most])
 
 
 def _healthier(demands: Sequence[Demand], nodes: Nodes) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 import os
 from contextlib import nullcontext
+from time import monotonic
 
 import anyio
 from rich.console import Console
@@ -20,7 +21,7 @@ from gpustack_ctl.top.tables import tables
 
 _HOLDS = f"reason={HELD}"
 _PAUSE_SECONDS = 0.5
-"""Between two drawings: a burst of changes is one of them."""
+"""Between two drawings, which take at most half of the time: a burst of changes is one of them."""
 
 
 async def look(kubeconfig: str | None = None, context: str | None = None) -> Picture:
@@ -59,10 +60,11 @@ async def _redraw(console: Console, sources: Sources, holds: Informer, table: Ma
     live = Live(console=console, auto_refresh=False) if console.is_terminal else None
     with live or nullcontext():
         while True:
-            changed = anyio.Event()
+            changed, started = anyio.Event(), monotonic()
             seen = picture(sources, holds=holds.list(), table=table)
             if seen != drawn:
                 live.update(tables(seen), refresh=True) if live else console.print(tables(seen))
                 drawn = seen
+            drawing = monotonic() - started
             await changed.wait()
-            await anyio.sleep(_PAUSE_SECONDS)
+            await anyio.sleep(max(_PAUSE_SECONDS, drawing))

@@ -1,5 +1,7 @@
 """The picture as a person reads it: three tables."""
 
+from collections.abc import Iterator
+
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -10,6 +12,8 @@ from gpustack_ctl.top.picture import CardRow, Picture
 
 _BAR = 10
 _FILE_WIDTH = 200
+_MOST = 64
+"""Nodes, and Workloads, that a table shows: nobody reads more, and drawing them takes longer than a change lasts."""
 
 
 def stdout() -> Console:
@@ -21,9 +25,11 @@ def stdout() -> Console:
 
 
 def tables(picture: Picture) -> RenderableType:
-    """Pools, cards and who waits; the last only when somebody does."""
-    shown = [_pools(picture), _cards(picture)]
-    return Group(*shown, _pending(picture)) if picture.pending else Group(*shown)
+    """Pools, cards and who waits; the last only when somebody does. Of a large fleet the first nodes and Workloads."""
+    shown: list[RenderableType] = [_pools(picture), _cards(picture), *_more(len(picture.nodes), "nodes")]
+    if picture.pending:
+        shown += [_pending(picture), *_more(len(picture.pending), "Workloads")]
+    return Group(*shown)
 
 
 def _pools(picture: Picture) -> Table:
@@ -42,7 +48,7 @@ def _pools(picture: Picture) -> Table:
 
 def _cards(picture: Picture) -> Table:
     table = _table("cards", "node", "card", "model", "held", "taken", "how", "Pods")
-    for node in picture.nodes:
+    for node in picture.nodes[:_MOST]:
         for at, card in enumerate(node.cards):
             table.add_row(
                 node.name if at == 0 else "",
@@ -58,9 +64,14 @@ def _cards(picture: Picture) -> Table:
 
 def _pending(picture: Picture) -> Table:
     table = _table("pending", "workload", "queue", "since", "why")
-    for each in picture.pending:
+    for each in picture.pending[:_MOST]:
         table.add_row(each.workload, each.queue, each.since, Text(each.message, style="yellow"))
     return table
+
+
+def _more(count: int, what: str) -> Iterator[Text]:
+    if count > _MOST:
+        yield Text(f"and {count - _MOST} {what} more: --output json has them all", style="dim")
 
 
 def _table(title: str, *headings: str) -> Table:
