@@ -97,6 +97,20 @@ def test_the_node_that_is_nearest_is_named_of_several() -> None:
     assert ways[1] == "the end of Pod team/c"
 
 
+def test_of_a_thousand_nodes_the_nearest_are_asked() -> None:
+    def name(index: int) -> str:
+        return f"node-{index:03}"
+
+    cards = [
+        [held(card(2 * index), whole(f"a{index}")), held(card(2 * index + 1), whole(f"b{index}"))]
+        for index in range(1000)
+    ]
+    cards[777][0] = held(card(1554))
+    nodes = {name(index): node(*states, name=name(index)) for index, states in enumerate(cards)}
+    ways = remedies([demand(wants_whole(2), on=None)], nodes)
+    assert ways == ["1 more free card on node-777 (say GPU-1555)", "the end of Pod team/b777"]
+
+
 def test_what_is_promised_to_a_workload_is_named_as_one() -> None:
     assert holder(PodKey("", "team/next", "inflight")) == "Workload team/next"
     promised = Holding(PodKey("", "team/next", "inflight"), "main", Mode.EXCLUSIVE, M)
