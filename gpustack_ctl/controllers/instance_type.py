@@ -40,7 +40,7 @@ from gpustack_ctl.kube.resources import CLUSTER_QUEUES, INSTANCE_TYPES
 log = structlog.get_logger()
 
 MANAGER = "gpustack-instance-type"
-PUBLISH_SECONDS = 0.2
+PUBLISH_SECONDS = 0.5
 """Changes of a pool's views within this time share one write."""
 
 

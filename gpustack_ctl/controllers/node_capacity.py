@@ -17,6 +17,7 @@ from gpustack_ctl.accel.capacity import capacity_keys, capacity_patch, counting_
 from gpustack_ctl.accel.families import Manufacturers
 from gpustack_ctl.accel.labels import MANAGED
 from gpustack_ctl.accel.ledger import published
+from gpustack_ctl.controllers.writes import NODES_AT_ONCE
 from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.controller import DONE, Controller, Result, Wake, changes
 from gpustack_ctl.kube.informer import Informer
@@ -30,7 +31,7 @@ class NodeCapacity(Controller):
     """Keys are node names."""
 
     name = "node-capacity"
-    workers = 4
+    workers = NODES_AT_ONCE
 
     def __init__(self, *, kube: Kube, nodes: Informer, devices: Informer, table: Manufacturers) -> None:
         self._kube = kube

@@ -17,6 +17,7 @@ from gpustack_ctl.accel.labels import MANAGED, SHARED_FIT_PREFIX, SLICED_FIT_PRE
 from gpustack_ctl.accel.ledger import published
 from gpustack_ctl.controllers.pace import Pace
 from gpustack_ctl.controllers.sources import labels_changed
+from gpustack_ctl.controllers.writes import NODES_AT_ONCE
 from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.controller import DONE, Controller, Result, Wake, again, changes
 from gpustack_ctl.kube.informer import Informer
@@ -33,7 +34,7 @@ class NodeFit(Controller):
     """Keys are node names."""
 
     name = "node-fit"
-    workers = 4
+    workers = NODES_AT_ONCE
 
     def __init__(self, *, kube: Kube, nodes: Informer, devices: Informer) -> None:
         self._kube = kube

@@ -35,7 +35,7 @@ log = structlog.get_logger()
 
 MANAGER = "gpustack-node-flavor"
 ALL_NODES = "nodes"
-PLAN_SECONDS = 0.2
+PLAN_SECONDS = 0.5
 """Changes of nodes within this time share one plan."""
 GRACE_SECONDS = 3.0
 """How long a flavor outlives its last node."""

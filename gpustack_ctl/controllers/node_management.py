@@ -15,7 +15,7 @@ import structlog
 from gpustack_ctl.accel.labels import MANAGED, TOPOLOGY_PROFILE
 from gpustack_ctl.controllers.settings import NODE_MANAGEMENT_MANUAL, Settings
 from gpustack_ctl.controllers.sources import labels_changed
-from gpustack_ctl.controllers.writes import part_of, settle
+from gpustack_ctl.controllers.writes import NODES_AT_ONCE, part_of, settle
 from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.controller import DONE, Controller, Result, Wake, changes
 from gpustack_ctl.kube.errors import NotFound
@@ -32,7 +32,7 @@ class NodeManagement(Controller):
     """Keys are node names; a `Devices` carries the name of its Node."""
 
     name = "node-management"
-    workers = 4
+    workers = NODES_AT_ONCE
 
     def __init__(self, *, kube: Kube, nodes: Informer, devices: Informer, settings: Settings) -> None:
         self._kube = kube

@@ -14,7 +14,7 @@ from gpustack_ctl.accel.labels import MANAGED, TOPOLOGY_PROFILE
 from gpustack_ctl.accel.naming import topology_name
 from gpustack_ctl.accel.profiles import topology, topology_profile
 from gpustack_ctl.controllers.sources import labels_changed
-from gpustack_ctl.controllers.writes import part_of, settle
+from gpustack_ctl.controllers.writes import NODES_AT_ONCE, part_of, settle
 from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.controller import DONE, Controller, Result, Wake, changes
 from gpustack_ctl.kube.informer import Informer
@@ -27,7 +27,7 @@ class TopologyController(Controller):
     """Keys are node names. `levels` are the labels above the hostname that count, outermost first."""
 
     name = "topology"
-    workers = 4
+    workers = NODES_AT_ONCE
 
     def __init__(self, *, kube: Kube, nodes: Informer, topologies: Informer, levels: Sequence[str]) -> None:
         self._kube = kube

@@ -10,6 +10,10 @@ from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.informer import Informer
 from gpustack_ctl.kube.objects import Obj, key_of, name_of, uid_of
 
+NODES_AT_ONCE = 16
+"""How many nodes a controller writes to at the same time. When a fleet appears, what a write waits for is the API
+server's answer; one at a time, a thousand nodes would wait for each other."""
+
 
 async def settle(kube: Kube, informer: Informer, wanted: Obj, *, manager: str, subresource: str | None = None) -> bool:
     """Make `wanted` so by server-side apply; says whether anything had to be written."""
