@@ -73,6 +73,12 @@ def what_is_left(profiles: Sequence[Profile], occupied: int) -> tuple[int, ...]:
     return tuple(free_count(profile, occupied) for profile in largest_first(profiles))
 
 
+def what_it_costs(profiles: Sequence[Profile], occupied: int, placement: Placement) -> tuple[int, ...]:
+    """Free placements that each profile loses to the placement, largest profile first: smaller is better."""
+    before, after = what_is_left(profiles, occupied), what_is_left(profiles, occupied | placement.mask)
+    return tuple(had - has for had, has in zip(before, after, strict=True))
+
+
 def largest_first(profiles: Sequence[Profile]) -> list[Profile]:
     """Profiles by the room that they take, the largest first."""
     return sorted(profiles, key=lambda profile: (-profile.memory_slices, -profile.compute_slices, profile.name))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from gpustack_ctl.accel.cards import Card, CardState, Holding, NodeCards, PodKey
 from gpustack_ctl.accel.families import Family, Mode
-from gpustack_ctl.accel.geometry import Placement, best_placement, free_placements, mask_of
+from gpustack_ctl.accel.geometry import Placement, best_placement, free_placements, mask_of, what_it_costs
 from gpustack_ctl.accel.records import Entry
 from gpustack_ctl.accel.refusals import Cause, Refusal, percent, shortfall
 from gpustack_ctl.accel.requests import ContainerDemand
@@ -204,7 +204,7 @@ _NO_NUMA = -1
 def _partitions(
     demand: ContainerDemand, able: Sequence[CardState], prefer: Sequence[Planned], avoid: Sequence[Planned]
 ) -> list[Choice]:
-    """One placement per instance: as planned, else on the fullest card, where it spares the larger profiles."""
+    """One placement per instance: as planned, else where it spares the larger profiles, on the fullest such card."""
     profile = demand.profile or ""
     occupied = {state.card.id: state.occupied for state in able}
     cards = {state.card.id: state.card for state in able}
@@ -215,7 +215,7 @@ def _partitions(
     mine = [planned for planned in prefer if planned.card in cards and planned.profile == profile]
     chosen: list[Choice] = []
     while len(chosen) < demand.cards:
-        place = _planned_place(mine, cards, occupied) or _fullest_place(profile, cards, occupied, spoken_for)
+        place = _planned_place(mine, cards, occupied) or _cheapest_place(profile, cards, occupied, spoken_for)
         if place is None:
             return chosen
         card, placement = place
@@ -238,16 +238,25 @@ def _planned_place(
     return None
 
 
-def _fullest_place(
+def _cheapest_place(
     name: str, cards: Mapping[str, Card], occupied: Mapping[str, int], spoken_for: Mapping[str, int]
 ) -> tuple[Card, Placement] | None:
-    """A place on the fullest card; one that is planned for somebody else only when there is no other."""
+    """The place that costs the larger profiles least, whichever card it is on; the fullest card among equals.
+
+    One that is planned for somebody else is taken only when there is no other.
+    """
     for others in (spoken_for, dict.fromkeys(occupied, 0)):
-        for card in sorted(cards.values(), key=lambda card: -occupied[card.id].bit_count()):
+        places = []
+        for card in cards.values():
             profile = card.profile(name)
             taken = occupied[card.id] | others[card.id]
-            if profile and (placement := best_placement(profile, card.profiles, taken)):
-                return card, placement
+            placement = best_placement(profile, card.profiles, taken) if profile else None
+            if placement is not None:
+                cost = what_it_costs(card.profiles, taken, placement)
+                places.append(((cost, -occupied[card.id].bit_count()), card, placement))
+        if places:
+            _, card, placement = min(places, key=lambda place: place[0])
+            return card, placement
     return None
 
 
