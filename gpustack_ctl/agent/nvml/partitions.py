@@ -63,11 +63,12 @@ class NvmlPartitions:
             marker = None
         known = marker or Marker(pod, container, tuple(Instance(place) for place in wanted))
         intended = await self._as_lying(known, ours=marker is not None)
+        if intended.ids:
+            return intended.ids  # all there already, and perhaps at work: nothing is to be made or undone
         if intended != marker:
             await self._write(intended)
         made = await self._make(intended)
-        if made != intended:
-            await self._write(made)
+        await self._write(made)
         return made.ids
 
     async def existing(self, uid: str, container: str) -> tuple[str, ...]:
@@ -85,16 +86,16 @@ class NvmlPartitions:
         """The marker as the hardware bears it out. Raises NoRoomError where something else lies.
 
         Ids of instances that are not there are dropped: a reboot takes them all. An instance that the marker knows no
-        id of is one that a former process was about to note; `ours` says that there is such a marker on the disk.
+        id of is one that a former process was about to note; `ours` says that the marker is on the disk.
         """
         found = []
         for instance in marker.instances:
             lying = await self._lying_on(instance.place)
-            same = next((other for other in lying if other.placement == instance.place.placement), None)
             for other in lying:
-                if other is not same or not (ours and (not instance.id or other.id in ("", instance.id))):
+                if not (ours and _may_be(other, instance)):
                     raise NoRoomError(await self._why_not(instance.place, other))
-            found.append(instance if same and same.id == instance.id else replace(instance, id=""))
+            noted = any(other.id == instance.id for other in lying)
+            found.append(instance if noted else replace(instance, id=""))
         return replace(marker, instances=tuple(found))
 
     async def _lying_on(self, place: Place) -> list[Lying]:
@@ -179,6 +180,11 @@ class NvmlPartitions:
                     raise _ERRORS.get(error.code, PartitionError)(f"{what}: {error}") from error
                 await anyio.sleep(pause)
         raise AssertionError("the last try returns or raises")
+
+
+def _may_be(lying: Lying, instance: Instance) -> bool:
+    """Whether what lies on the hardware is a marker's instance: at its very place, and under no other id."""
+    return lying.placement == instance.place.placement and (not instance.id or lying.id in ("", instance.id))
 
 
 _ERRORS: dict[int, type[PartitionError]] = {

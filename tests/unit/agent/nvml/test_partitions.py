@@ -53,6 +53,20 @@ async def test_asking_again_makes_nothing_new(partitions, stub):
     assert len(stub.instances()) == 1
 
 
+async def test_a_driver_in_trouble_takes_nothing_from_a_container_that_asks_again(partitions, stub):
+    ids = await partitions().create(POD, "main", [_entry()])
+    for call in ("nvmlDeviceCreateGpuInstanceWithPlacement", "nvmlGpuInstanceCreateComputeInstance"):
+        stub.fault(call, pynvml.NVML_ERROR_UNKNOWN)
+    assert await partitions().create(POD, "main", [_entry()]) == ids
+
+    stub.fault("nvmlDeviceGetHandleByUUID", pynvml.NVML_ERROR_UNKNOWN)
+    with pytest.raises(PartitionError):
+        await partitions().create(POD, "main", [_entry()])
+
+    assert [instance[3] for instance in stub.instances()] == list(ids)
+    assert await partitions().existing("uid-1", "main") == ids
+
+
 async def test_another_place_replaces_what_was_there(partitions, stub):
     await partitions().create(POD, "main", [_entry(0)])
     (uuid,) = await partitions().create(POD, "main", [_entry(4)])
