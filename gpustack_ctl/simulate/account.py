@@ -74,7 +74,7 @@ class Account:
             self._widen()
         at, width = self.now, self._width
         bucket = int(at / width)
-        while at < now:
+        while at < now:  # most steps stay within one bucket
             until = min(now, (bucket + 1) * width)
             self._held[bucket] += held * (until - at)
             self._wasted[bucket] += wasted * (until - at)

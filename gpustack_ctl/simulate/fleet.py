@@ -8,7 +8,7 @@ second implementation of any rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import add, sub
 
@@ -50,14 +50,6 @@ class Spot:
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
-    """A growing list of what is counted on a flavor's nodes, known by its key."""
-
-    key: int
-    all: list[Need] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
 class Answer:
     """A load that fits: what it takes and the cards' ids, in the order of its Pods, and the node's state afterwards."""
 
@@ -77,7 +69,7 @@ class NodeState:
         self.sums = sums
         self._cards: NodeCards | None = None
         self._answers: dict[Load, Answer | None] = {}
-        self._rows: dict[int, tuple[int, ...]] = {}
+        self._rows: dict[Hashable, tuple[int, ...]] = {}
 
     @property
     def cards(self) -> NodeCards:
@@ -86,11 +78,18 @@ class NodeState:
             self._cards = NodeCards("", tuple(spot.state for spot in self.spots), self.kind.counts)
         return self._cards
 
-    def counts(self, needs: Needs) -> tuple[int, ...]:
-        """How many Pods of each of these needs the scheduler counts free."""
-        row = self._rows.get(needs.key)
-        if row is None or len(row) < len(needs.all):
-            row = self._rows[needs.key] = tuple(map(self.count, needs.all))
+    def counts(
+        self, key: Hashable, asked: Sequence[tuple[Need, object]], were: Sequence[int], before: NodeState
+    ) -> tuple[int, ...]:
+        """The counts of the needs that are asked for under this key; ``were`` they ``before``, and most are still."""
+        row = self._rows.get(key)
+        if row is None or len(row) < len(asked):
+            maker = asked[0][0].manufacturer
+            changed = _changed(before.free(maker), self.free(maker))
+            counts = [
+                self.count(need) if need.counted & changed else old for (need, _), old in zip(asked, were, strict=True)
+            ]
+            row = self._rows[key] = tuple(counts)
         return row
 
     def count(self, need: Need, beside: Load = ()) -> int:
@@ -278,6 +277,16 @@ def _changed_sums(before: NodeState, spots: Sequence[Spot]) -> Mapping[str, tupl
             akey = new.state.card.akey
             sums[akey] = tuple(map(add, map(sub, sums[akey], old.sums), new.sums))
     return sums
+
+
+def _changed(before: Sequence[int], after: Sequence[int]) -> int:
+    """The places in which sums differ, as bits."""
+    bits, bit = 0, 1
+    for old, new in zip(before, after, strict=True):
+        if old != new:
+            bits |= bit
+        bit <<= 1
+    return bits
 
 
 def _used(load: Load, manufacturer: str) -> tuple[int, ...]:

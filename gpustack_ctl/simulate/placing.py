@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from gpustack_ctl.accel.cards import Card
-from gpustack_ctl.simulate.fleet import Answer, Kind, Load, Needs, NodeState
+from gpustack_ctl.simulate.fleet import Answer, Kind, Load, NodeState
 from gpustack_ctl.simulate.index import Index
 from gpustack_ctl.simulate.quota import Flavor, Quota
 from gpustack_ctl.simulate.requests import Need, Request, Role
@@ -24,13 +24,14 @@ from gpustack_ctl.simulate.scenario import NodesEntry
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """One node; `rank` is its place among the fleet's names."""
+    """One node; `rank` is its place among the fleet's names, `counts` what it counts free by its flavors' questions."""
 
     name: str
     rank: int
     kind: Kind
     state: NodeState
     flavors: tuple[Flavor, ...] = ()
+    counts: dict[Flavor, tuple[int, ...]] = field(default_factory=dict)
     gone: bool = False
 
 
@@ -75,15 +76,14 @@ class Fleet:
         ]
         self.by_name = {node.name: node for node in self.nodes}
         self._by_question: dict[tuple[Flavor, Need, int], Index] = {}
-        self._needs: dict[Flavor, Needs] = {}
-        self._indexes: dict[Flavor, list[Index]] = {}
+        self._asked: dict[Flavor, list[tuple[Need, Index]]] = {}
         self._join_flavors()
 
     def lose(self, node: Node) -> None:
         """The node is gone, and so are its credits."""
         node.gone = True
         for flavor in node.flavors:
-            for index in self._indexes.get(flavor, ()):
+            for _, index in self._asked.get(flavor, ()):
                 index.changed(node.rank, 0, grew=True)
         self._quota.plan({each.name: each.kind.cards for each in self.nodes if not each.gone})
         self._join_flavors()
@@ -94,11 +94,11 @@ class Fleet:
         if node.gone:
             return
         rank = node.rank
-        for flavor in node.flavors:
-            needs = self._needs.get(flavor)
-            if needs is None:
-                continue
-            for index, old, new in zip(self._indexes[flavor], before.counts(needs), state.counts(needs), strict=True):
+        for flavor, were in node.counts.items():
+            asked = self._asked[flavor]
+            row = state.counts(flavor, asked, were, before)
+            node.counts[flavor] = row
+            for (_, index), old, new in zip(asked, were, row, strict=True):
                 if old != new or (grew and index.missed.count(rank)):
                     index.changed(rank, new, grew=grew)
 
@@ -107,11 +107,12 @@ class Fleet:
         index = self._by_question.get((flavor, need, pods))
         if index is None:
             index = self._by_question[flavor, need, pods] = Index(len(self.nodes), pods)
-            self._indexes.setdefault(flavor, []).append(index)
-            self._needs.setdefault(flavor, Needs(len(self._needs))).all.append(need)
+            self._asked.setdefault(flavor, []).append((need, index))
             for node in self.nodes:
                 if not node.gone and flavor in node.flavors:
-                    index.changed(node.rank, node.state.count(need), grew=True)
+                    count = node.state.count(need)
+                    node.counts[flavor] = (*node.counts.get(flavor, ()), count)
+                    index.changed(node.rank, count, grew=True)
         return index
 
     def _join_flavors(self) -> None:

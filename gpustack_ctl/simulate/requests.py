@@ -38,7 +38,7 @@ class Need:
 
     `amounts` is what the scheduler counts on a node, by place in `COUNTED`, and `profiles` by partition profile;
     `cards` is the least number of cards that the node must have, as the webhook pinned it. `largest` is the claim on
-    most cards, and `distinct_cards` how many must each have room for a part of it.
+    most cards, `distinct_cards` how many must each have room for a part of it, `counted` the places counted, as bits.
     """
 
     akey: str
@@ -51,12 +51,14 @@ class Need:
     units: int = field(init=False)
     largest: ContainerDemand = field(init=False)
     distinct_cards: int = field(init=False)
+    counted: int = field(init=False)
 
     def __post_init__(self) -> None:
         claims = self.demand.containers
         largest = max(claims, key=lambda claim: (claim.cards, claim.units))
         object.__setattr__(self, "units", sum(claim.cards * claim.units for claim in claims))
         object.__setattr__(self, "largest", largest)
+        object.__setattr__(self, "counted", sum(1 << place for place, _ in self.amounts))
         object.__setattr__(self, "distinct_cards", 1 if largest.profile else largest.cards)
 
     def cores(self, container: str) -> int:

@@ -24,25 +24,17 @@ _NEVER = float("nan")
 class Rows:
     """The Workloads by number; ``name`` tells what they are called."""
 
-    def __init__(self, name: Callable[[int], str]) -> None:
+    def __init__(self, workloads: int, name: Callable[[int], str]) -> None:
         self._name = name
-        self._admitted = array("d")
-        self._finished = array("d")
-        self._gate = array("b")
-        self._cards: list[Cards] = []
+        self._admitted = array("d", [_NEVER]) * workloads
+        self._finished = array("d", [_NEVER]) * workloads
+        self._gate = array("b", [_REFUSED]) * workloads
+        self._cards: list[Cards] = [()] * workloads
         self._shared: dict[Cards, Cards] = {}
         self.messages: dict[int, str] = {}
 
     def __len__(self) -> int:
         return len(self._gate)
-
-    def arrive(self, number: int) -> None:
-        """Make room for a Workload; numbers come in any order."""
-        while len(self._gate) <= number:
-            self._admitted.append(_NEVER)
-            self._finished.append(_NEVER)
-            self._gate.append(_NOT_ARRIVED)
-            self._cards.append(())
 
     def refuse(self, number: int, message: str) -> None:
         """Gate 1 refuses it."""
@@ -98,7 +90,7 @@ class Rows:
         }
 
 
-_NOT_ARRIVED, _REFUSED, _AT_GATE_2, _AT_GATE_3, _READY = 0, 1, 2, 3, 4
+_REFUSED, _AT_GATE_2, _AT_GATE_3, _READY = 1, 2, 3, 4
 
 
 @dataclass(frozen=True, slots=True)

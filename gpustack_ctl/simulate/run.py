@@ -72,7 +72,7 @@ class _Simulation:
         self._events = list(reversed(scenario.events))
         names = [workload.name for workload in scenario.workloads]
         self._numbers = {name: number for number, name in enumerate(names)}
-        self._rows = Rows(names.__getitem__ if names else lambda number: f"random-{number}")
+        self._rows = Rows(self._total, names.__getitem__ if names else lambda number: f"random-{number}")
         self._waiting = Waiting(self._account)
         self._running: dict[int, _Running] = {}
         self._waiters: dict[int, Arrival] = {}
@@ -100,7 +100,6 @@ class _Simulation:
                 arriving = next(self._arrivals, None)
 
     def _arrive(self, arrival: Arrival) -> None:
-        self._rows.arrive(arrival.number)
         if arrival.number % _TOLD_EVERY == 0:
             self._progress(arrival.number, self._total)
         if arrival.request.refusal:
