@@ -67,9 +67,7 @@ class NvmlPartitions:
             return intended.ids  # all there already, and perhaps at work: nothing is to be made or undone
         if intended != marker:
             await self._write(intended)
-        made = await self._make(intended)
-        await self._write(made)
-        return made.ids
+        return (await self._make(intended)).ids
 
     async def existing(self, uid: str, container: str) -> tuple[str, ...]:
         marker = await to_thread.run_sync(lambda: self._markers.of_container(uid, container))
@@ -119,17 +117,19 @@ class NvmlPartitions:
         )
 
     async def _make(self, marker: Marker) -> Marker:
-        """Make what the marker names. What fails half-way is taken away again, marker and all."""
+        """Make what the marker names, and note its ids. What fails half-way is taken away again, marker and all."""
         made: list[Instance] = []
         try:
             for instance in marker.instances:
                 uuid = await self._made_at(instance.place)
                 made.append(replace(instance, id=uuid))
+            complete = replace(marker, instances=tuple(made))
+            await self._write(complete)
         except PartitionError:
             with anyio.CancelScope(shield=True):
                 await self._undo(replace(marker, instances=(*made, *marker.instances[len(made) :])))
             raise
-        return replace(marker, instances=tuple(made))
+        return complete
 
     async def _undo(self, marker: Marker) -> None:
         try:

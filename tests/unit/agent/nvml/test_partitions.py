@@ -1,5 +1,7 @@
 """Partitions on the hardware: made where they were promised, found again after any kill, gone with their Pod."""
 
+import os
+
 import pynvml
 import pytest
 
@@ -271,6 +273,22 @@ async def test_a_full_disk_makes_no_instance(partitions, stub, tmp_path):
         await partitions().create(POD, "main", [_entry()])
 
     assert stub.instances() == []
+
+
+async def test_a_disk_that_fills_up_in_between_leaves_no_instance(partitions, stub, monkeypatch):
+    synced = []
+
+    def full_after_the_first(_):
+        if synced:
+            raise OSError(28, "No space left on device")
+        synced.append(True)
+
+    monkeypatch.setattr(os, "fsync", full_after_the_first)
+    with pytest.raises(PartitionError, match="cannot be written: No space left"):
+        await partitions().create(POD, "main", [_entry()])
+
+    assert stub.instances() == []
+    assert await partitions().owners() == set()
 
 
 async def test_a_damaged_marker_is_named_and_harms_no_other(partitions, stub, tmp_path):
