@@ -62,7 +62,7 @@ def read_events(
 ) -> tuple[EventEntry, ...]:
     """Read the events, in the order of time; those at one time in the order of the file."""
     fleet = {name: len(entry.cards) for entry in nodes for name in entry.names}
-    names = {workload.name for workload in workloads}
+    names = {workload.name: workload.at for workload in workloads}
     items = field.items("write a list of events")
     found = [event for item in items if (event := _event(item, fleet, names)) is not None]
     return tuple(sorted(found, key=lambda event: event.at))
@@ -210,7 +210,7 @@ _SIZES: Mapping[Family, tuple[Callable[[str, Field], Any], str]] = {
 }
 
 
-def _event(field: Field, fleet: Mapping[str, int], workloads: Collection[str]) -> EventEntry | None:
+def _event(field: Field, fleet: Mapping[str, int], workloads: Mapping[str, float]) -> EventEntry | None:
     fields = field.fields("at", "release", "unhealthy", "healthy", "gone")
     happening = [name for name in ("release", "unhealthy", "healthy", "gone") if not fields[name].absent]
     if len(happening) != 1:
@@ -221,6 +221,8 @@ def _event(field: Field, fleet: Mapping[str, int], workloads: Collection[str]) -
     at, subject = fields["at"].seconds(0.0) or 0.0, fields[happening[0]]
     match happening[0]:
         case "release":
+            if at < workloads.get(subject.text(), 0.0):
+                subject.wrong(f"arrives at {workloads[subject.text()]:g} only; release it then, or later")
             return _of(subject, workloads, "Workload", EventEntry(at, "release", subject.text()))
         case "gone":
             return _of(subject, fleet, "node", EventEntry(at, "gone", subject.text()))

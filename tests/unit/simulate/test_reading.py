@@ -124,6 +124,13 @@ def test_a_pool_must_be_named_where_the_fleet_has_several_of_the_manufacturer() 
     assert "nvidia-a100-sxm4-80gb, nvidia-a10g" in fault
 
 
+def test_a_workload_is_not_released_before_it_arrives() -> None:
+    work = f"workloads: [{workload('w', whole(1), rest='at: 5')}]\n"
+    [fault] = faults(NODES + work + "events: [{at: 3, release: w}]")
+    assert "events[0].release" in fault
+    assert "arrives at 5 only" in fault
+
+
 def test_what_is_no_yaml_is_told_by_its_line() -> None:
     [fault] = faults("nodes: [\n")
     assert fault.startswith("fleet.yaml:2: not valid YAML")
