@@ -1,8 +1,10 @@
 """`gpustack-ctl lint` as it is called: what it prints, and the code it leaves with."""
 
+import io
 import json
-import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 import yaml
 
 from gpustack_ctl.accel.naming import entrance_name
+from gpustack_ctl.cli import _run
 
 POOL = "gpustack--nvidia-a10g-linux-amd64"
 QUEUE = entrance_name(POOL)
@@ -34,9 +37,26 @@ def pod(name: str, limits: dict[str, Any], queue: str | None = QUEUE) -> dict[st
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-def lint(*arguments: str | Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "gpustack_ctl", "lint", *map(str, arguments)]
-    return subprocess.run(argv, input=stdin, capture_output=True, text=True, timeout=60, check=False)
+@dataclass(frozen=True, slots=True)
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Lint = Callable[..., Done]
+
+
+@pytest.fixture
+def lint(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Lint:
+    """The command line, run to its exit code in this process."""
+
+    def run(*arguments: str | Path, stdin: str = "") -> Done:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        code = _run(["lint", *map(str, arguments)])
+        return Done(code, *capsys.readouterr())
+
+    return run
 
 
 @pytest.fixture
@@ -49,7 +69,7 @@ def write(tmp_path: Path):
     return write
 
 
-def test_an_admitted_pod_is_shown_with_what_is_folded_in(write):
+def test_an_admitted_pod_is_shown_with_what_is_folded_in(lint: Lint, write):
     file = write("pod.yaml", pod("half", HALF))
     done = lint(file)
     assert done.returncode == 0
@@ -61,7 +81,7 @@ def test_an_admitted_pod_is_shown_with_what_is_folded_in(write):
     ]
 
 
-def test_json_is_one_list_with_the_final_limits(write):
+def test_json_is_one_list_with_the_final_limits(lint: Lint, write):
     share = pod("share", {f"{GPU}.shared": 2})
     types = write("types.yaml", INSTANCE_TYPE)
     done = lint(
@@ -93,7 +113,7 @@ def test_json_is_one_list_with_the_final_limits(write):
     ]
 
 
-def test_a_refused_pod_is_told_the_field_and_what_to_write(write):
+def test_a_refused_pod_is_told_the_field_and_what_to_write(lint: Lint, write):
     file = write("pods.yaml", pod("half", HALF), pod("wrong", HALF | {f"{GPU}.sliced": 2}))
     done = lint(file, "--output", "json")
     assert done.returncode == 1
@@ -105,7 +125,7 @@ def test_a_refused_pod_is_told_the_field_and_what_to_write(write):
     assert error["message"].startswith("must be 1")
 
 
-def test_the_field_is_the_one_in_the_object_as_written(write):
+def test_the_field_is_the_one_in_the_object_as_written(lint: Lint, write):
     template = {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": QUEUE}}, "spec": pod("", {GPU: 0})["spec"]}
     file = write(
         "d.yaml",
@@ -116,13 +136,13 @@ def test_the_field_is_the_one_in_the_object_as_written(write):
     assert f"spec.template.spec.containers[0].resources.limits[{GPU}]: Invalid value" in done.stdout
 
 
-def test_a_pod_without_a_queue_is_not_looked_at_and_no_fault(write):
+def test_a_pod_without_a_queue_is_not_looked_at_and_no_fault(lint: Lint, write):
     done = lint(write("pod.yaml", pod("free", {f"{GPU}.sliced": 2}, queue=None)), "--output", "json")
     (found,) = json.loads(done.stdout)
     assert (done.returncode, found["applies"], found["admitted"], found["errors"]) == (0, False, True, [])
 
 
-def test_mebibytes_need_a_pool_and_are_measured_by_it(write):
+def test_mebibytes_need_a_pool_and_are_measured_by_it(lint: Lint, write):
     file = write("pod.yaml", pod("quarter", SIX_GIB))
     without = lint(file)
     assert without.returncode == 1
@@ -142,7 +162,7 @@ def test_mebibytes_need_a_pool_and_are_measured_by_it(write):
         ("kind: Pod\nmetadata: x\n", "f.yaml:1: metadata: Invalid value: must be an object"),
     ],
 )
-def test_a_file_that_cannot_be_read_ends_with_code_2(tmp_path: Path, content: str, said: str):
+def test_a_file_that_cannot_be_read_ends_with_code_2(lint: Lint, tmp_path: Path, content: str, said: str):
     file = tmp_path / "f.yaml"
     file.write_text(content)
     done = lint(file, "--output", "json")
@@ -151,7 +171,7 @@ def test_a_file_that_cannot_be_read_ends_with_code_2(tmp_path: Path, content: st
     assert "Traceback" not in done.stderr
 
 
-def test_a_file_that_is_not_there_and_types_that_are_none_end_with_code_2(write, tmp_path: Path):
+def test_a_file_that_is_not_there_and_types_that_are_none_end_with_code_2(lint: Lint, write, tmp_path: Path):
     assert lint(tmp_path / "nowhere.yaml").returncode == 2
     file = write("pod.yaml", pod("half", HALF))
     done = lint(file, "--instance-types", file)
@@ -159,7 +179,7 @@ def test_a_file_that_is_not_there_and_types_that_are_none_end_with_code_2(write,
     assert "pod.yaml:1: kind Pod: write InstanceTypes only" in done.stderr
 
 
-def test_a_cluster_that_does_not_answer_ends_with_code_3(write, tmp_path: Path):
+def test_a_cluster_that_does_not_answer_ends_with_code_3(lint: Lint, write, tmp_path: Path):
     named = {"name": "here"}
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(
