@@ -22,7 +22,7 @@ from gpustack_ctl.kube.informer import Informers
 from gpustack_ctl.kube.objects import Obj, annotations_of, is_true, namespace_of
 from gpustack_ctl.kube.resources import CLUSTER_QUEUES, INSTANCE_TYPES, LOCAL_QUEUES, SETTINGS, WORKLOADS
 from gpustack_ctl.webhooks.patch import difference
-from gpustack_ctl.webhooks.review import Allowed, Question, Verdict
+from gpustack_ctl.webhooks.review import Allowed, Question, Verdict, within
 from gpustack_ctl.webhooks.webhook import Webhook
 
 # Decided in the API server, so that the writes of a Workload's admitted life cost no call.
@@ -64,7 +64,7 @@ class WorkloadPins:
         pool = self._pool(workload)
         if pool is None:
             return Allowed()
-        pod_sets = workload["spec"].get("podSets") or []
+        pod_sets = within(workload, "spec").get("podSets") or []
         pinned = [{**each, "template": self._pinned(workload, each.get("template") or {}, pool)} for each in pod_sets]
         return Allowed(difference(pod_sets, pinned, "/spec/podSets"))
 
@@ -77,7 +77,7 @@ class WorkloadPins:
         return render(template, pin, fit_expressions(demand, pool.akey or ""))
 
     def _pool(self, workload: Obj) -> Pool | None:
-        queue = workload["spec"].get("queueName") or ""
+        queue = within(workload, "spec").get("queueName") or ""
         return pool_behind(
             self._local_queues.get(f"{namespace_of(workload)}/{queue}"),
             cluster_queue_of=self._cluster_queues.get,
