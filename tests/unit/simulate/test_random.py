@@ -20,8 +20,9 @@ def scenario(seed: int) -> str:
 
 
 def test_the_same_seed_gives_the_same_document() -> None:
-    assert run(scenario(7)) == run(scenario(7))
-    assert run(scenario(7)) != run(scenario(8))
+    drawn, again, other = (run(scenario(seed).replace("2000", "500")) for seed in (7, 7, 8))
+    assert drawn == again
+    assert drawn != other
 
 
 def test_rates_durations_and_families_are_as_asked_for() -> None:
@@ -55,8 +56,8 @@ def test_a_fleet_that_is_too_small_admits_everybody_in_the_end() -> None:
 
 def test_progress_is_told_as_workloads_arrive() -> None:
     told: list[tuple[int, int]] = []
-    text = scenario(1).replace("requests: 2000", "requests: 10000")
+    text = scenario(1).replace("requests: 2000", "requests: 5000")
     simulate(
         read_scenario(text, source="s", table=TABLE), table=TABLE, progress=lambda done, of: told.append((done, of))
     )
-    assert told == [(0, 10000), (4096, 10000), (8192, 10000)]
+    assert told == [(0, 5000), (4096, 5000)]
