@@ -19,7 +19,7 @@ from gpustack_ctl.kube.objects import Obj, is_true, name_of
 from gpustack_ctl.kube.resources import DEVICES, INSTANCE_TYPES, LOCAL_QUEUES, NAMESPACES, PODS, WORKLOADS
 from gpustack_ctl.localcluster import LocalCluster, LocalNode
 from gpustack_ctl.localcluster.images import BUSYBOX
-from tests.e2e.roles import Role, agent_of, manager_of, until
+from tests.e2e.roles import FOUR_A10G, Role, agent_of, manager_of, until
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,10 +111,10 @@ class Deployment:
 
 
 @asynccontextmanager
-async def deployed(cluster: LocalCluster, directory: Path) -> AsyncIterator[Deployment]:
-    """Start both roles, and wait until the pool that follows from the node lets Pods in."""
+async def deployed(cluster: LocalCluster, directory: Path, *, inventory: str = FOUR_A10G) -> AsyncIterator[Deployment]:
+    """Start both roles, and wait until a pool that follows from the node lets Pods in."""
     node, namespace = cluster.node(), f"test-{uuid.uuid4().hex[:8]}"
-    manager, agent = manager_of(cluster, directory), agent_of(cluster, node, directory)
+    manager, agent = manager_of(cluster, directory), agent_of(cluster, node, directory, inventory=inventory)
     async with Kube.connect(kubeconfig=str(cluster.kubeconfig)) as kube:
         await kube.create(NAMESPACES, {"metadata": {"name": namespace}})
         try:
