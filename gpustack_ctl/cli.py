@@ -295,7 +295,7 @@ def top(watch: bool, output: str, **values: Any) -> None:
 
     if watch and output == "json":
         raise click.BadParameter("a watch is no single document; leave one of the two out", param_hint="--watch")
-    _logs(values)
+    _logs({**values, "log_level": "warning" if values["log_level"] == "info" else values["log_level"]})
     console = stdout()
     where = values["kubeconfig"], values["context"]
     if watch:
