@@ -8,21 +8,33 @@ from gpustack_ctl.accel import labels
 from gpustack_ctl.accel.naming import entrance_name
 from gpustack_ctl.accel.units import M, quantity
 from gpustack_ctl.kube.client import Kube
-from gpustack_ctl.kube.objects import Obj, labels_of, name_of
+from gpustack_ctl.kube.objects import Obj, is_true, labels_of, name_of
 from gpustack_ctl.kube.resources import (
     CLUSTER_QUEUES,
     DEVICES,
     INSTANCE_TYPES,
     LOCAL_QUEUES,
     NODES,
+    PODS,
     RESOURCE_FLAVORS,
     SETTINGS,
+    TOPOLOGIES,
 )
-from tests.integration.controllers.stage import Pool, Stage, a_pool, devices_spec, until
+from tests.integration.controllers.stage import (
+    Pool,
+    Stage,
+    a_pool,
+    devices_spec,
+    pod,
+    running_manager,
+    until,
+    workload_of,
+)
 from tests.integration.controllers.test_pool_appears import active_queue, active_type, prints
 
 AWARE = "instance-type-aware-cpu-manufacturer"
 MANUAL = "node-management-manual"
+LEVELS = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone", "topology.gpustack.ai/rack")
 PROFILES = (("1g.10gb", 9728, 7, 1), ("3g.40gb", 40192, 2, 4))
 
 
@@ -130,6 +142,45 @@ async def test_a_node_out_of_management_leaves_its_pool_and_comes_back(managed: 
     await switch(kube, MANUAL, False)
     await until("it is back", lambda: active_queue(kube, pool), seconds=10)
     await until("with its cards", lambda: prints(kube, pool, "2/2 2/20 100/200 0/0"))
+
+
+async def test_nodes_that_fill_other_levels_are_other_flavors_over_other_topologies(
+    stage: Stage, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool, kube = a_pool(), stage.kube
+    monkeypatch.setenv("GPUSTACK_TOPOLOGY_LEVELS", ", ".join(LEVELS))
+    region, zone, rack = LEVELS
+    shapes = {
+        "bare": {},
+        "orphan": {rack: "r1"},
+        "zoned": {region: "eu", zone: "a"},
+        "racked": {region: "eu", zone: "a", rack: "r1"},
+    }
+    async with running_manager(kube):
+        for shape, also in shapes.items():
+            name = f"{shape}-{pool.model}"
+            await stage.add_machine(name, devices_spec(pool, name, 1), capacity={"nvidia.com/gpu": "1"}, also=also)
+
+        async def covered() -> list[str]:
+            found = await flavors_of(kube, pool.queue)
+            return found if len(found) == 3 else []
+
+        flavors = await until("three shapes", covered, seconds=10)
+        assert flavors[0] == pool.flavor(1), "the two that fill nothing above the hostname are one"
+        levels = []
+        for flavor in flavors:
+            topology = await kube.get(TOPOLOGIES, (await kube.get(RESOURCE_FLAVORS, flavor))["spec"]["topologyName"])
+            levels.append(tuple(level["nodeLabel"] for level in topology["spec"]["levels"]))
+        host = ("kubernetes.io/hostname",)
+        assert set(levels) == {host, (region, zone, *host), (region, zone, rack, *host)}
+        await until("the queue is Active", lambda: active_queue(kube, pool))
+        await kube.create(PODS, pod(pool, namespace, "any", {"nvidia.com/gpu": "1"}))
+
+        async def admitted() -> bool:
+            workload = await workload_of(kube, namespace, "any")
+            return workload is not None and is_true(workload, "Admitted")
+
+        await until("work is placed by them", admitted, seconds=10)
 
 
 async def test_a_type_of_a_persons_own_stands_beside_the_derived_one_over_the_same_nodes(
