@@ -105,8 +105,10 @@ class Parking(Controller):
     async def reconcile(self, key: str) -> Result:  # noqa: ARG002 - there is one
         if (rest := self._rests_until - monotonic()) > 0:
             return again(rest)
+        for pool in {held.pool.name for held in self._waiting()}:
+            await self._rooms.work_out(pool)
         started = monotonic()
-        writes, soon = self._decide()
+        writes, soon = self._decide(self._waiting())
         self._rests_until = monotonic() + max(_REST, _SHARE * (monotonic() - started))
         limit = anyio.CapacityLimiter(_WRITERS)
         async with anyio.create_task_group() as tasks:
@@ -114,9 +116,8 @@ class Parking(Controller):
                 tasks.start_soon(self._write, held, pin, limit)
         return again(soon) if soon is not None else DONE
 
-    def _decide(self) -> tuple[list[tuple[_Held, Pin | None]], float | None]:
+    def _decide(self, waiting: list[_Held]) -> tuple[list[tuple[_Held, Pin | None]], float | None]:
         """The pins to write, and in how many seconds time alone may change them."""
-        waiting = self._waiting()
         self._forget_all_but(waiting)
         if not self._settings.on(WORKLOAD_FIT_AFFINITY):
             return [(held, None) for held in waiting], None

@@ -7,6 +7,8 @@ costs a round, because gate 3 judges by what is bound, whatever the pin says.
 
 from collections.abc import Iterable, Mapping
 
+import anyio.lowlevel
+
 from gpustack_ctl.accel.parking import Room
 from gpustack_ctl.accel.units import QuantityError, quantity
 from gpustack_ctl.controllers.cpu_requests import millicores
@@ -15,6 +17,8 @@ from gpustack_ctl.controllers.fleet import Fleet
 from gpustack_ctl.controllers.sources import Sources
 from gpustack_ctl.controllers.workloads import roles_of
 from gpustack_ctl.kube.objects import Obj
+
+_AT_ONCE = 16
 
 
 class Rooms:
@@ -28,10 +32,18 @@ class Rooms:
 
     def of_queue(self, name: str) -> dict[str, Room]:
         """The nodes that any flavor of the ClusterQueue selects."""
-        if name not in self._members:
-            self._members[name] = tuple(self._selected(name))
-        found = ((node, self._room(node)) for node in self._members[name])
+        found = ((node, self._room(node)) for node in self._nodes_of(name))
         return {node: room for node, room in found if room is not None}
+
+    async def work_out(self, name: str) -> None:
+        """Work out what is not known of the ClusterQueue's nodes, and let others run in between.
+
+        The first look at a large pool takes seconds; webhooks of this process must not wait for it.
+        """
+        for at, node in enumerate(self._nodes_of(name)):
+            if at % _AT_ONCE == 0:
+                await anyio.lowlevel.checkpoint()
+            self._room(node)
 
     def changed(self, *nodes: str) -> None:
         """Something on these nodes is not as it was."""
@@ -41,6 +53,11 @@ class Rooms:
     def regrouped(self) -> None:
         """A node, a flavor or a queue came, went or is labelled differently."""
         self._members.clear()
+
+    def _nodes_of(self, name: str) -> tuple[str, ...]:
+        if name not in self._members:
+            self._members[name] = tuple(self._selected(name))
+        return self._members[name]
 
     def _selected(self, name: str) -> Iterable[str]:
         queue = self._sources.cluster_queues.get(name)
