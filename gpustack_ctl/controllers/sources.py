@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from gpustack_ctl.accel.labels import ALLOCATED
+from gpustack_ctl.controllers.slim import slim_node, slim_pod
 from gpustack_ctl.kube.informer import Informer, Informers
 from gpustack_ctl.kube.objects import Obj, annotations_of, deleting, labels_of
 from gpustack_ctl.kube.resources import (
@@ -41,8 +42,8 @@ class Sources:
     @classmethod
     def of(cls, informers: Informers) -> "Sources":
         return cls(
-            nodes=informers.of(NODES),
-            pods=informers.of(PODS),
+            nodes=informers.of(NODES, keep=slim_node),
+            pods=informers.of(PODS, keep=slim_pod),
             namespaces=informers.of(NAMESPACES),
             devices=informers.of(DEVICES),
             instance_types=informers.of(INSTANCE_TYPES),
