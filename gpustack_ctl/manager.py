@@ -33,6 +33,7 @@ from gpustack_ctl.controllers.rooms import Rooms
 from gpustack_ctl.controllers.setting_seed import SettingSeed
 from gpustack_ctl.controllers.settings import Settings
 from gpustack_ctl.controllers.sources import Sources
+from gpustack_ctl.controllers.stranded import Stranded
 from gpustack_ctl.controllers.topology import TopologyController
 from gpustack_ctl.controllers.unused_topologies import UnusedTopologies
 from gpustack_ctl.kube.client import Kube
@@ -119,6 +120,7 @@ def controllers(
     fleet = Fleet(kube=kube, sources=sources, table=table, release_terminated=release)
     levels = topology_levels(os.environ)
     pins = Pins(kube=kube, sources=sources, settings=settings, table=table)
+    rooms = Rooms(sources=sources, fleet=fleet)
     return (
         SettingSeed(kube=kube, settings=sources.settings, environ=os.environ),
         NodeManagement(kube=kube, nodes=sources.nodes, devices=sources.devices, settings=settings),
@@ -148,11 +150,12 @@ def controllers(
         DeviceCheck(kube=kube, checks=sources.checks),
         AdmissionCheck(kube=kube, sources=sources, fleet=fleet, pins=pins, events=events, table=table),
         PinLanding(workloads=sources.workloads, pins=pins),
+        Stranded(sources=sources, pins=pins, rooms=rooms, events=events, table=table),
         Parking(
             sources=sources,
             settings=settings,
             pins=pins,
-            rooms=Rooms(sources=sources, fleet=fleet),
+            rooms=rooms,
             events=events,
             table=table,
             reserve_after=reserve_after(os.environ),

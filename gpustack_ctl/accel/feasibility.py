@@ -167,7 +167,8 @@ def _too_little(demand: Demand, eligible: Sequence[NodeCards]) -> Refusal | None
             refusal = shortfall(claim, nearest.of(demand.akey), akey=demand.akey, pods=demand.pods)
             if demand.node is not None:
                 return refusal
-            return Refusal(refusal.cause, f"the nearest of {len(eligible)} nodes, {nearest.node}, {refusal.message}")
+            named = f"the nearest of {len(eligible)} nodes, {nearest.node}," if eligible[1:] else f"node {nearest.node}"
+            return Refusal(refusal.cause, f"{named} {refusal.message}")
     return None
 
 
