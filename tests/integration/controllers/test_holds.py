@@ -9,16 +9,20 @@ from typing import Any
 import anyio
 import pytest
 
-from gpustack_ctl.accel.families import Mode
+from gpustack_ctl.accel.families import Mode, manufacturers
 from gpustack_ctl.accel.labels import ALLOCATED, PLACEMENT_PIN
 from gpustack_ctl.accel.pins import format_pin
 from gpustack_ctl.accel.units import M, percentage_units
 from gpustack_ctl.controllers.pins import pin_of
+from gpustack_ctl.controllers.sources import Sources
 from gpustack_ctl.controllers.workloads import check_state, nodes_of
 from gpustack_ctl.crds.setting import WORKLOAD_FIT_AFFINITY
 from gpustack_ctl.kube.client import Kube
+from gpustack_ctl.kube.events import Events
+from gpustack_ctl.kube.informer import Informers
 from gpustack_ctl.kube.objects import Obj, annotations_of, is_true, name_of
 from gpustack_ctl.kube.resources import EVENTS, JOBS, PODS, SETTINGS, WORKLOADS, Resource
+from gpustack_ctl.manager import controllers
 from tests.integration.controllers.allocators import allocating
 from tests.integration.controllers.stage import Pool, Stage, pod, running_manager, until, workload_of
 from tests.integration.controllers.test_admission_check import (
@@ -261,6 +265,34 @@ async def test_a_manager_that_died_half_way_leaves_nobody_inactive(stage: Stage,
         await parked(stage.kube, namespace, "late")
         await stage.kube.delete(PODS, "tenant", namespace, grace_period=0)
         await admitted(stage.kube, namespace, "late")
+
+
+async def test_where_nobody_renders_pins_a_hold_waits_for_its_delay_and_does_not_spin(
+    stage: Stage, namespace: str
+) -> None:
+    """The controllers alone, with no webhook: the first pin shows it, and from then on holds are timed."""
+    informers, events = Informers(stage.kube), Events(stage.kube, "test")
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(informers.run)
+        tasks.start_soon(events.run)
+        for each in controllers(stage.kube, Sources.of(informers), events, manufacturers(), "gpustack-system"):
+            tasks.start_soon(each.run)
+        pool, node = await open_pool(stage, cards=1)
+        await tenant(stage.kube, namespace, "tenant", node, card(pool, node, 0, Mode.EXCLUSIVE, M))
+        await ask(stage.kube, pool, namespace, "late", WHOLE)
+
+        async def timed() -> Obj | None:
+            workload = await workload_of(stage.kube, namespace, "late")
+            said = (check_state(workload) if workload else None) or {}
+            return workload if said.get("state") == "Retry" and "requeueAfterSeconds" in said else None
+
+        held = await until("the hold asks for a delay", timed, seconds=10)
+        pin = pin_of(held)
+        assert pin is not None and pin.rounds <= ROUNDS
+        await anyio.sleep(3)
+        later = await workload_of(stage.kube, namespace, "late")
+        assert later is not None and pin_of(later) == pin
+        tasks.cancel_scope.cancel()
 
 
 @pytest.fixture
