@@ -15,6 +15,7 @@ import structlog
 from gpustack_ctl.accel.ledger import pod_key
 from gpustack_ctl.agent import metrics
 from gpustack_ctl.agent.decisions import Decision, decide
+from gpustack_ctl.agent.fault_points import reach
 from gpustack_ctl.agent.journal import JournalError
 from gpustack_ctl.agent.node_lock import NodeLock
 from gpustack_ctl.agent.partitions import PartitionError, Partitions
@@ -69,6 +70,7 @@ class Allocator:
                 resource, count=len(device_ids), could=lambda turn: self._could(turn, device_ids)
             )
             decision = self._decide(turn, device_ids)
+            reach("after-decision")
             promise = Promise(
                 pod=pod_key(turn.claim.pod),
                 container=turn.claim.container,
@@ -80,6 +82,7 @@ class Allocator:
                 self._reservations.add(promise)
             except JournalError as error:
                 raise AllocationRefused(f"{turn.claim}: {error}", pod=turn.claim.pod) from error
+        reach("after-journal")
         log.info(
             "devices promised",
             pod=str(promise.pod),
@@ -103,6 +106,7 @@ class Allocator:
         """What the container is given for its cards; a failure gives the promise back."""
         try:
             await self._reservations.flush()
+            reach("after-flush")
             grant = await self._grant(turn, decision)
             return await self._responders[turn.resource.manufacturer.key].respond(grant)
         except (ResponseRefused, PartitionError, JournalError) as error:
@@ -124,6 +128,7 @@ class Allocator:
         if any(entry.profile for entry in decision.entries):
             if decision.charged:
                 instances = await self._partitions.create(pod, decision.owner, decision.charged)
+                reach("after-instances")
             else:
                 instances = await self._partitions.existing(pod.uid, decision.owner)
         if not cards or (decision.entries[0].profile and not instances):

@@ -18,6 +18,7 @@ import structlog
 from gpustack_ctl.accel.cards import PodKey
 from gpustack_ctl.accel.geometry import Placement
 from gpustack_ctl.accel.records import Entry
+from gpustack_ctl.agent.fault_points import reach
 from gpustack_ctl.agent.partitions import PartitionError
 
 log = structlog.get_logger()
@@ -107,6 +108,7 @@ class Markers:
             fresh.replace(path)
         except OSError as error:
             raise PartitionError(f"{path} cannot be written: {error.strerror}") from error
+        reach("after-marker")
 
     def remove(self, marker: Marker) -> None:
         """Raises PartitionError."""

@@ -16,6 +16,7 @@ from grpclib import GRPCError, Status
 
 from gpustack_ctl.agent import metrics
 from gpustack_ctl.agent.allocate import Allocator
+from gpustack_ctl.agent.fault_points import reach
 from gpustack_ctl.agent.hint import Hinter
 from gpustack_ctl.agent.node_ledger import NodeLedger
 from gpustack_ctl.agent.reservations import Reservations
@@ -104,7 +105,9 @@ class DevicePlugin(DevicePluginBase):
                 ]
         except AllocationRefused as refusal:
             raise GRPCError(Status.FAILED_PRECONDITION, str(refusal)) from refusal
+        reach("after-response")
         await stream.send_message(api.AllocateResponse(container_responses=map(_response, responses)))
+        reach("after-answer")
 
     async def PreStartContainer(  # noqa: N802
         self, stream: Stream[api.PreStartContainerRequest, api.PreStartContainerResponse]

@@ -12,6 +12,7 @@ from typing import ClassVar
 from gpustack_ctl.accel.cards import PodKey
 from gpustack_ctl.accel.labels import ALLOCATED
 from gpustack_ctl.accel.records import Record, RecordError, format_record, record_of
+from gpustack_ctl.agent.fault_points import reach
 from gpustack_ctl.agent.publication import FIELD_MANAGER
 from gpustack_ctl.agent.reservations import Reservations
 from gpustack_ctl.kube.client import Kube
@@ -55,6 +56,7 @@ class PodRecords(Controller):
             )
         except NotFound:
             return DONE
+        reach("after-record")
         self._pods.observe(patched)
         return DONE
 
