@@ -30,7 +30,7 @@ from gpustack_ctl.agent.publication import FIELD_MANAGER, Publication
 from gpustack_ctl.agent.reclaim import Reclaim
 from gpustack_ctl.agent.recovery import recover
 from gpustack_ctl.agent.reservations import Reservations
-from gpustack_ctl.agent.responders import responders
+from gpustack_ctl.agent.responders import host_states, responders
 from gpustack_ctl.agent.serving import PluginServer
 from gpustack_ctl.agent.switches import switches
 from gpustack_ctl.agent.tokens import PluginResource
@@ -91,11 +91,12 @@ async def run(
         )
         turns = Turns(ledger=ledger, identifier=identifier, pods=pods, reservations=reservations, table=table)
         hinter = Hinter(turns, lock=lock)
+        by_manufacturer = responders(table, switches=turned, state_dir=config.state_dir)
         allocator = Allocator(
             turns,
             reservations=reservations,
             partitions=hardware.partitions,
-            responders=responders(table, switches=turned, state_dir=config.state_dir),
+            responders=by_manufacturer,
             events=events,
             node=node,
             lock=lock,
@@ -116,6 +117,7 @@ async def run(
             pods=pods,
             reservations=reservations,
             partitions=hardware.partitions,
+            slices=host_states(table, by_manufacturer),
             kube=kube,
             work_dir=config.state_dir / "pods",
             lock=lock,

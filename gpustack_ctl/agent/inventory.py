@@ -27,7 +27,11 @@ class CardLocation:
 
 @dataclass(frozen=True, slots=True)
 class DetectedCard:
-    """One physical accelerator. `slots` is how many logical slices it may host, `profiles` what it is cut into."""
+    """One physical accelerator. `slots` is how many logical slices it may host, `profiles` what it is cut into.
+
+    `physical_indexes` are the driver's own numbers for it, where they are not our index: a driver counts cards that
+    failed to start, and we do not.
+    """
 
     id: str
     index: int
@@ -35,6 +39,12 @@ class DetectedCard:
     healthy: bool = True
     slots: int = 0
     profiles: tuple[Profile, ...] = ()
+    physical_indexes: tuple[int, ...] = ()
+
+    @property
+    def driver_index(self) -> int:
+        """The number by which the driver and its tools know the card."""
+        return self.physical_indexes[0] if self.physical_indexes else self.index
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +120,7 @@ def _accelerator(card: DetectedCard, model: DetectedModel) -> dict[str, Any]:
     return {
         "id": card.id,
         "index": card.index,
-        "physicalIndexes": [card.index],
+        "physicalIndexes": list(card.physical_indexes or (card.index,)),
         "topology": {key: value for key, value in topology.items() if value},
         "status": status,
     }

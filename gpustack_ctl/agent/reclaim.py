@@ -1,4 +1,4 @@
-"""Taking back what was promised to Pods that are gone: the promise, the partitions, the work directory.
+"""Taking back what was promised to Pods that are gone: the promise, partitions, slices, the work directory.
 
 Only the end of the Pod object counts, never of a container: until then its partitions may be in use. A Pod that the
 watch never showed (it came and went while the watch was away) is asked for by name before anything is taken back.
@@ -7,7 +7,7 @@ watch never showed (it came and went while the watch was away) is asked for by n
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -19,6 +19,7 @@ from gpustack_ctl.agent.journal import JournalError
 from gpustack_ctl.agent.node_lock import NodeLock
 from gpustack_ctl.agent.partitions import PartitionError, Partitions
 from gpustack_ctl.agent.reservations import Reservations
+from gpustack_ctl.agent.responders.enforcer import HoldsHostState, ReleaseError
 from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.controller import DONE, Controller, Result, Wake
 from gpustack_ctl.kube.errors import KubeError, NotFound
@@ -40,14 +41,19 @@ class Reclaim(Controller):
         pods: Informer,
         reservations: Reservations,
         partitions: Partitions,
+        slices: Mapping[str, HoldsHostState],
         kube: Kube,
         work_dir: Path,
         lock: NodeLock,
     ) -> None:
-        """`work_dir` holds the Pods' work directories by UID; `lock` is the node's."""
+        """`slices` are by the resource name of a slice, `work_dir` holds the Pods' work directories by UID.
+
+        `lock` is the node's.
+        """
         self._pods = pods
         self._reservations = reservations
         self._partitions = partitions
+        self._slices = slices
         self._kube = kube
         self._work_dir = work_dir
         self._lock = lock
@@ -67,7 +73,7 @@ class Reclaim(Controller):
             try:
                 if pod.uid not in present and await self._is_gone(pod):
                     await self._free(pod.uid)
-            except (KubeError, PartitionError, JournalError) as error:
+            except (KubeError, PartitionError, ReleaseError, JournalError) as error:
                 log.warning("what a Pod held cannot be freed yet", pod=str(pod), uid=pod.uid, error=str(error))
 
     async def _is_gone(self, pod: PodKey) -> bool:
@@ -78,8 +84,10 @@ class Reclaim(Controller):
         return uid_of(found) != pod.uid
 
     async def _free(self, uid: str) -> None:
-        """The partitions first: while one is in use its place stays promised."""
+        """What is in the hardware first: while a partition or a slice is in use, its place stays promised."""
         await self._partitions.destroy(uid)
+        for resource in {key.resource for key in self._reservations.of_pod(uid)} & self._slices.keys():
+            await self._slices[resource].release(uid)
         async with self._lock.held():
             freed = self._reservations.of_pod(uid)
             await self._reservations.drop(freed)

@@ -2,46 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gpustack_ctl.accel.families import Family, Manufacturer
+from gpustack_ctl.agent.inventory import DetectedCard
+from gpustack_ctl.agent.responders.cdi import annotation
+from gpustack_ctl.agent.responders.enforcer import detected
 from gpustack_ctl.agent.responders.responder import Grant, Response, ResponseRefused
 from gpustack_ctl.agent.switches import Switches
 
 
-class VisibleDevicesResponder:
-    """For a manufacturer whose runtime needs nothing but the variable. Unverified on hardware."""
+def by_id(card: DetectedCard) -> str:
+    return card.id
 
-    def __init__(self, manufacturer: Manufacturer, *, switches: Switches) -> None:
+
+def by_driver_index(card: DetectedCard) -> str:
+    return str(card.driver_index)
+
+
+class VisibleDevicesResponder:
+    """For a manufacturer whose runtime needs nothing but the variable. Unverified on hardware.
+
+    `name` is how the runtime calls a card: Ascend's takes the driver's number for it, the others an id.
+    """
+
+    def __init__(
+        self, manufacturer: Manufacturer, *, switches: Switches, name: Callable[[DetectedCard], str] = by_id
+    ) -> None:
         self._manufacturer = manufacturer
         self._cdi = manufacturer.key in switches.cdi_annotations
+        self._name = name
 
     async def respond(self, grant: Grant) -> Response:
-        if grant.family in (Family.SLICED, Family.PARTITIONED):
+        if grant.family is Family.PARTITIONED or (grant.family is Family.SLICED and not self._manufacturer.slices):
             raise ResponseRefused(
                 f"{grant.family.value} accelerators of {self._manufacturer.key} are not enforced by this version; "
                 "ask for whole accelerators or shares"
             )
-        return show(grant, self._manufacturer, cdi=self._cdi)
-
-
-class NotYetResponder:
-    """For a manufacturer whose containers need more than a variable: refused plainly rather than started blind."""
-
-    def __init__(self, manufacturer: Manufacturer) -> None:
-        self._manufacturer = manufacturer
-
-    async def respond(self, grant: Grant) -> Response:
-        raise ResponseRefused(
-            f"accelerators of {self._manufacturer.key} cannot be given to containers by this version: "
-            f"{grant.cards[0].id} needs device nodes of its own"
-        )
+        names = [self._name(card) for card in detected(grant)]
+        if self._cdi:
+            return Response(annotations=annotation(self._manufacturer, names))
+        return Response(envs={self._manufacturer.visible_devices: ",".join(names)})
 
 
 def show(grant: Grant, manufacturer: Manufacturer, *, cdi: bool) -> Response:
-    """Make the container see what it was granted, by the variable or by a CDI annotation."""
+    """Make the container see the cards or the partitions that it was granted, by the variable or by an annotation."""
     if cdi:
-        names = ",".join(f"{manufacturer.base}={name}" for name in grant.visible)
-        return Response(annotations={f"{_CDI_PREFIX}{manufacturer.key}": names})
+        return Response(annotations=annotation(manufacturer, grant.visible))
     return Response(envs={manufacturer.visible_devices: ",".join(grant.visible)})
-
-
-_CDI_PREFIX = "cdi.k8s.io/gpustack_"
