@@ -1,31 +1,35 @@
 """The commands: parse, compose, run. Nothing is decided here.
 
-Exit codes are one table for every command: 0 done or yes, 1 no (refused, not fitting, the story failed), 2 bad input
-or usage, 3 the cluster or this host could not be reached. With `--output json` stdout carries one JSON document.
-Every flag also reads `GPUSTACK_CTL_<FLAG>`. What a command needs is imported when it runs: a node agent should not
-carry the local cluster in its memory.
+Exit codes are one table for every command (`outcome`). With `--output json` stdout carries one JSON document only. What
+a command needs is imported when it runs: a node agent should not carry the local cluster in its memory.
 """
 
 import os
-import socket
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from gpustack_ctl import __version__
+from gpustack_ctl.flags import (
+    agent_flags,
+    connection_flags,
+    detector_flags,
+    directory_flag,
+    flag,
+    log_flags,
+    manager_flags,
+    node_name_flag,
+    output_flag,
+)
+from gpustack_ctl.outcome import NO, await_, exit_code, fail, print_json
 from gpustack_ctl.simulate.help import SCENARIO_KEYS
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-NO, BAD_INPUT, OUT_OF_REACH = 1, 2, 3
 
 
 def main() -> None:
     """Run the command line and exit with the table's code."""
-    sys.exit(_run(sys.argv[1:]))
+    sys.exit(exit_code(cli, sys.argv[1:]))
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
@@ -41,101 +45,6 @@ def cli() -> None:
     See it happen:       gpustack-ctl demo
     Against a cluster:   gpustack-ctl run --roles manager --kubeconfig FILE --webhook-url https://HOST:9443
     """
-
-
-def flag(name: str, *short: str, **attributes: Any) -> Callable[[F], F]:
-    """A click option that also reads `GPUSTACK_CTL_<FLAG>`."""
-    variable = "GPUSTACK_CTL_" + name.split("/")[0].removeprefix("--").upper().replace("-", "_")
-    attributes = {"show_default": True, **attributes}
-    return click.option(name, *short, envvar=variable, show_envvar=True, **attributes)
-
-
-def flags(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """Several flags as one decorator, shown by `--help` in the order given."""
-
-    def decorate(command: F) -> F:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
-
-
-connection_flags = flags(
-    flag(
-        "--kubeconfig",
-        type=click.Path(dir_okay=False),
-        help="Cluster to use; else KUBECONFIG, ~/.kube/config, the Pod's own.",
-    ),
-    flag("--context", help="Context inside the kubeconfig."),
-)
-log_flags = flags(
-    flag(
-        "--log-level",
-        type=click.Choice(["debug", "info", "warning", "error"]),
-        default="info",
-        help="Least level logged.",
-    ),
-    flag(
-        "--log-format",
-        type=click.Choice(["auto", "json", "text"]),
-        default="auto",
-        help="auto: JSON in a Pod, text elsewhere.",
-    ),
-)
-output_flag = flag(
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    help="json: one document on stdout, nothing else there.",
-)
-
-manager_flags = flags(
-    flag("--namespace", default="gpustack-system", help="Where the manager keeps its Secret and its lease."),
-    flag("--webhook-port", type=int, default=9443, help="Port the admission webhooks listen on; 0 takes a free one."),
-    flag("--webhook-url", help="Base URL the API server calls the webhooks at, when no Service leads to them."),
-    flag(
-        "--webhook-cert-dir",
-        type=click.Path(file_okay=False, path_type=Path),
-        help="tls.crt, tls.key and ca.crt to serve with, instead of self-made ones.",
-    ),
-    flag("--leader-elect/--no-leader-elect", default=True, help="Let one replica at a time run the controllers."),
-)
-node_name_flag = flag(
-    "--node-name",
-    default=socket.gethostname,
-    show_default="this host's name",
-    help="The Node this agent speaks for.",
-)
-detector_flags = flags(
-    flag(
-        "--detector",
-        type=click.Choice(["nvml", "simulated", "replay"]),
-        default="nvml",
-        help="Where the cards come from: NVIDIA's driver, an inventory, a recording.",
-    ),
-    flag(
-        "--inventory",
-        type=click.Path(dir_okay=False, path_type=Path),
-        help="simulated: YAML list of cards; replay: what `node-agent detect --record` wrote.",
-    ),
-)
-agent_flags = flags(
-    node_name_flag,
-    detector_flags,
-    flag(
-        "--kubelet-dir",
-        type=click.Path(file_okay=False, path_type=Path),
-        default=Path("/var/lib/kubelet"),
-        help="The kubelet's directory, with its sockets.",
-    ),
-    flag(
-        "--state-dir",
-        type=click.Path(file_okay=False, path_type=Path),
-        default=Path("/var/lib/gpustack/operator"),
-        help="The agent's journal and markers.",
-    ),
-)
 
 
 @cli.command()
@@ -174,9 +83,9 @@ def detect(record: Path | None, output: str, **values: Any) -> None:
     from gpustack_ctl.agent import detect as look
 
     _logs(values)
-    found = _await(look.detect, _agent_config(values), record)
+    found = await_(look.detect, _agent_config(values), record)
     if output == "json":
-        _print_json(found.spec())
+        print_json(found.spec())
     else:
         click.echo("\n".join(look.text(found)))
 
@@ -196,9 +105,9 @@ def preflight(output: str, **values: Any) -> None:
         return [finding async for finding in found]
 
     _logs(values)
-    found = _await(findings)
+    found = await_(findings)
     if output == "json":
-        _print_json([finding.document() for finding in found])
+        print_json([finding.document() for finding in found])
     else:
         for finding in found:
             click.echo(f"{finding.state:13} {finding.check}: {finding.reason}")
@@ -245,9 +154,9 @@ def lint(files: tuple[str, ...], output: str, **values: Any) -> None:
     from gpustack_ctl.lint.run import lint as judged
 
     _logs(values)
-    found = _await(judged, files, values["instance_types"], values["kubeconfig"], values["context"])
+    found = await_(judged, files, values["instance_types"], values["kubeconfig"], values["context"])
     if output == "json":
-        _print_json(report.document(found))
+        print_json(report.document(found))
     else:
         click.echo("\n".join(report.text(found)))
     if not all(finding.admitted for finding in found):
@@ -272,11 +181,11 @@ def explain(kind: str, name: str, namespace: str, output: str, **values: Any) ->
 
     _logs(values)
     try:
-        found = _await(explained, kind, name, namespace, values["kubeconfig"], values["context"])
+        found = await_(explained, kind, name, namespace, values["kubeconfig"], values["context"])
     except NoSuchObjectError as error:
-        sys.exit(_fail(str(error), NO))
+        sys.exit(fail(str(error), NO))
     if output == "json":
-        _print_json(report.document(found))
+        print_json(report.document(found))
     else:
         click.echo("\n".join(report.text(found)))
 
@@ -299,11 +208,11 @@ def top(watch: bool, output: str, **values: Any) -> None:
     console = stdout()
     where = values["kubeconfig"], values["context"]
     if watch:
-        _await(until_signal, lambda: fleet.watch(console, *where))
+        await_(until_signal, lambda: fleet.watch(console, *where))
         return
-    seen = _await(fleet.look, *where)
+    seen = await_(fleet.look, *where)
     if output == "json":
-        _print_json(document(seen))
+        print_json(document(seen))
     else:
         console.print(tables(seen))
 
@@ -316,7 +225,7 @@ def crds(output: str) -> None:
 
     manifests = definitions.all()
     if output == "json":
-        _print_json({"apiVersion": "v1", "kind": "List", "items": manifests})
+        print_json({"apiVersion": "v1", "kind": "List", "items": manifests})
         return
     click.echo("---\n".join(definitions.as_yaml(manifest) for manifest in manifests), nl=False)
 
@@ -352,13 +261,6 @@ def local() -> None:
     """A real cluster from processes on this machine: etcd, Kubernetes, Kueue and a kubelet; no container engine."""
 
 
-directory_flag = flag(
-    "--dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Run directory; default $XDG_STATE_HOME/gpustack-ctl/local.",
-)
-
-
 @local.command()
 @directory_flag
 @flag("--no-kubelet", is_flag=True, help="Control plane and Kueue only: needs neither root nor containerd.")
@@ -379,7 +281,7 @@ def up(dir: Path | None, no_kubelet: bool, fake_nodes: int, output: str, **value
         fake_nodes=fake_nodes,
         kueue=kueue_configuration(manufacturers()),
     )
-    _show_status(_await(cluster.up, spec), output)
+    _show_status(await_(cluster.up, spec), output)
 
 
 @local.command()
@@ -392,7 +294,7 @@ def down(dir: Path | None, **values: Any) -> None:  # noqa: A002
 
     _logs(values)
     directory = dir or default_directory()
-    ended = _await(cluster.down, directory)
+    ended = await_(cluster.down, directory)
     click.echo(f"ended the cluster in {directory}" if ended else f"no cluster in {directory}", err=True)
 
 
@@ -404,7 +306,7 @@ def status(dir: Path | None, output: str) -> None:  # noqa: A002
     from gpustack_ctl.localcluster import cluster
     from gpustack_ctl.localcluster.spec import default_directory
 
-    found = _await(cluster.status, dir or default_directory())
+    found = await_(cluster.status, dir or default_directory())
     _show_status(found, output)
     if not found.up:
         sys.exit(NO)
@@ -435,7 +337,7 @@ def demo(kubeconfig: str | None, context: str | None, output: str, **values: Any
     from gpustack_ctl.demo.play import Options, play
 
     _logs({**values, "log_level": "error" if values["log_level"] == "info" else values["log_level"]})
-    document = _await(
+    document = await_(
         play,
         Options(
             kubeconfig=kubeconfig,
@@ -450,67 +352,9 @@ def demo(kubeconfig: str | None, context: str | None, output: str, **values: Any
         ),
     )
     if output == "json":
-        _print_json(document)
+        print_json(document)
     if not document["ok"]:
         sys.exit(NO)
-
-
-def _run(arguments: list[str]) -> int:
-    """Run the command line; every expected failure becomes one plain message and its exit code."""
-    try:
-        cli.main(arguments, prog_name="gpustack-ctl", standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        return BAD_INPUT
-    except click.Abort:
-        return 130
-    except SystemExit as exit_:
-        return exit_.code if isinstance(exit_.code, int) else NO
-    except _bad_input() as error:
-        return _fail(str(error), BAD_INPUT)
-    except _out_of_reach() as error:
-        return _fail(f"{error}{_advice(error)}", OUT_OF_REACH)
-    return 0
-
-
-def _bad_input() -> tuple[type[Exception], ...]:
-    """What is wrong with something that a person wrote.
-
-    Like all that only a failure needs, it is imported when one is there: a running role should not carry it.
-    """
-    from gpustack_ctl.agent.config import BadConfigError
-    from gpustack_ctl.documents.marked import DocumentError
-    from gpustack_ctl.kube.errors import BadKubeconfig
-
-    return (BadConfigError, BadKubeconfig, DocumentError)
-
-
-def _out_of_reach() -> tuple[type[Exception], ...]:
-    """What is wrong with the cluster, or with this host."""
-    from gpustack_ctl.agent.detectors.detector import DetectionError
-    from gpustack_ctl.agent.one_per_node import AgentRunningError
-    from gpustack_ctl.kube.errors import KubeError
-    from gpustack_ctl.localcluster.errors import LocalClusterError
-    from gpustack_ctl.telemetry.health import CannotServeError
-    from gpustack_ctl.webhooks.server import CannotListenError
-
-    return (AgentRunningError, CannotListenError, CannotServeError, DetectionError, KubeError, LocalClusterError)
-
-
-def _advice(error: Exception) -> str:
-    """What to do about an API server's no, or its silence; other errors bring their own."""
-    from gpustack_ctl.agent.detectors.detector import DetectionError
-    from gpustack_ctl.kube.errors import Forbidden, Unreachable
-
-    match error:
-        case DetectionError(remedy=remedy) if remedy:
-            return f"; {remedy}"
-        case Unreachable():
-            return "; is the cluster up, and are --kubeconfig and --context the right ones?"
-        case Forbidden():
-            return "; name a user who may with --kubeconfig or --context, or give this one the right"
-        case _:
-            return ""
 
 
 def _run_roles(values: dict[str, Any], *, manager: bool = False, agent: bool = False) -> None:
@@ -527,7 +371,7 @@ def _run_roles(values: dict[str, Any], *, manager: bool = False, agent: bool = F
         async with Kube.connect(kubeconfig=values["kubeconfig"], context=values["context"]) as kube:
             await roles.serve(kube, manager=manager_config, agent=agent_config, metrics_port=values["metrics_port"])
 
-    _await(roles.until_signal, serve)
+    await_(roles.until_signal, serve)
 
 
 def _manager_config(values: dict[str, Any]) -> Any:
@@ -556,41 +400,14 @@ def _agent_config(values: dict[str, Any]) -> Any:
 def _show_status(found: Any, output: str) -> None:
     """`local up` and `local status`: the document, or a line per program."""
     if output == "json":
-        _print_json(found.document())
+        print_json(found.document())
         return
     for program in found.programs:
         click.echo(f"{program.name:26} {'ready' if program.ready else 'DOWN':6} pid {program.pid:<8} {program.log}")
     click.echo(f"export KUBECONFIG={found.kubeconfig}" if found.up else f"the cluster in {found.directory} is not up")
 
 
-def _await(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Run an async function to its end; a group of one exception is that exception."""
-    import anyio
-
-    try:
-        return anyio.run(function, *arguments)
-    except BaseExceptionGroup as group:
-        raise _only(group) from group
-
-
-def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    while isinstance(group, BaseExceptionGroup) and len(group.exceptions) == 1:
-        group = group.exceptions[0]  # type: ignore[assignment]
-    return group
-
-
 def _logs(values: dict[str, Any]) -> None:
     from gpustack_ctl.telemetry import logs
 
     logs.configure(level=values["log_level"], format=values["log_format"])
-
-
-def _print_json(document: Any) -> None:
-    import orjson
-
-    click.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
-
-
-def _fail(message: str, code: int) -> int:
-    click.echo(f"gpustack-ctl: {message}", err=True)
-    return code

@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 from gpustack_ctl.accel.naming import entrance_name
-from gpustack_ctl.cli import _run
+from gpustack_ctl.cli import cli
+from gpustack_ctl.outcome import exit_code
 
 POOL = "gpustack--nvidia-a10g-linux-amd64"
 QUEUE = entrance_name(POOL)
@@ -53,7 +54,7 @@ def lint(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
 
     def run(*arguments: str | Path, stdin: str = "") -> Done:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
-        code = _run(["lint", *map(str, arguments)])
+        code = exit_code(cli, ["lint", *map(str, arguments)])
         return Done(code, *capsys.readouterr())
 
     return run
