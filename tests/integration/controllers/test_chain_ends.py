@@ -8,6 +8,7 @@ from gpustack_ctl.kube.objects import Obj, annotations_of, condition, is_true, n
 from gpustack_ctl.kube.resources import (
     CLUSTER_QUEUES,
     DEVICES,
+    EVENTS,
     INSTANCE_TYPES,
     NODES,
     PODS,
@@ -165,6 +166,12 @@ async def test_a_plan_of_more_flavors_than_a_queue_takes_is_refused_whole(manage
 
     await until("the type says why its plan is refused", refused, seconds=10)
     assert await covers(64), "what works goes on working"
+
+    async def told() -> bool:
+        events = await kube.list(EVENTS, "default")
+        return any(event["reason"] == "PlanRefused" and event["regarding"]["name"] == pool.queue for event in events)
+
+    await until("an event tells it, too", told)
     await managed.nodes.remove(extra)
 
     async def accepted() -> bool:

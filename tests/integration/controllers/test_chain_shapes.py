@@ -1,7 +1,9 @@
 """Fleets of every shape: mixed nodes, several models on one, many card counts, partitions, people's own types."""
 
+from time import monotonic
 from typing import Any
 
+import anyio
 import pytest
 
 from gpustack_ctl.accel import labels
@@ -20,6 +22,7 @@ from gpustack_ctl.kube.resources import (
     SETTINGS,
     TOPOLOGIES,
 )
+from gpustack_ctl.localcluster import LocalCluster
 from tests.integration.controllers.stage import (
     Pool,
     Stage,
@@ -31,6 +34,7 @@ from tests.integration.controllers.stage import (
     workload_of,
 )
 from tests.integration.controllers.test_pool_appears import active_queue, active_type, prints
+from tests.integration.deployment.access import audited
 
 AWARE = "instance-type-aware-cpu-manufacturer"
 MANUAL = "node-management-manual"
@@ -108,6 +112,44 @@ async def test_a_pool_of_partitions_lists_every_profile_also_the_full_ones_and_i
     assert now["detail"] == status["detail"]
     allocatable = (await kube.get(NODES, name))["status"]["allocatable"]
     assert allocatable["nvidia.com/gpu.partitioned.mig-3g.40gb"] == "2"
+
+
+async def test_a_burst_of_allocations_costs_a_node_one_patch_in_three_seconds(
+    managed: Stage, control_plane: LocalCluster
+) -> None:
+    pool, kube = a_pool(), managed.kube
+    name = f"burst-{pool.model}"
+    spec = partitioned(pool, name)
+    sliced = devices_spec(pool, name, 2)["groups"][0]["accelerators"][1]
+    (cut,) = spec["groups"][0]["accelerators"]
+    spec["groups"][0]["accelerators"].append(sliced)
+    tokens = {"nvidia.com/gpu.partitioned": "7", "nvidia.com/gpu.sliced": "128"}
+    await managed.add_machine(name, spec, capacity=tokens)
+
+    async def counted() -> bool:
+        node = await kube.get(NODES, name)
+        fit = any(".fit.gpustack.ai/" in label for label in labels_of(node))
+        return fit and "nvidia.com/gpu.partitioned.mig-1g.10gb" in node["status"]["allocatable"]
+
+    await until("its keys and labels are there", counted)
+    await anyio.sleep(3)
+    since, began = await audited(control_plane), monotonic()
+    for number in range(12):
+        left = [{"name": "1g.10gb", "count": 7 - number % 7}, {"name": "3g.40gb", "count": 1}]
+        taken = number * M // 100
+        held = {"allocated": taken, "remaining": M - taken}
+        rows = [
+            {"id": cut["id"], "index": 0, "mode": 4, "remainingProfiles": left, **held},
+            {"id": sliced["id"], "index": 1, "mode": 3, **held},
+        ]
+        groups = [{"id": pool.model, "manufacturer": "nvidia", "accelerators": rows}]
+        await kube.patch(DEVICES, name, {"status": {"groups": groups}}, subresource="status")
+        await anyio.sleep(0.2)
+    end, windows = await audited(control_plane), (monotonic() - began) // 3 + 1
+    log = (await anyio.Path(control_plane.log("audit")).read_bytes())[since:end].decode()
+    for manager in ("gpustack-node-fit", "gpustack-node-capacity"):
+        writes = [line for line in log.splitlines() if f"/nodes/{name}" in line and manager in line]
+        assert 0 < len(writes) <= windows, manager
 
 
 async def test_cpu_awareness_keeps_pools_apart_by_cpu(managed: Stage, settings: None) -> None:
