@@ -37,5 +37,5 @@ async def preflight(
     present = [table.by_key[key] for key in dict.fromkeys(model.manufacturer for model in found.models)]
     yield await runtime.runtime_class(present, kubeconfig=kubeconfig, context=context)
     yield runtime.cdi(present, wanted=turned.cdi_annotations)
-    for finding in slices.enforcement(found, table=table, switches=turned, state_dir=config.state_dir):
+    async for finding in slices.enforcement(found, table=table, switches=turned, state_dir=config.state_dir):
         yield finding

@@ -2,31 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 from gpustack_ctl.accel.families import Manufacturers
-from gpustack_ctl.agent.inventory import DetectedModel, Inventory
+from gpustack_ctl.agent.inventory import DetectedCard, DetectedModel, Inventory
 from gpustack_ctl.agent.preflight.finding import Finding, State
+from gpustack_ctl.agent.responders import responders
+from gpustack_ctl.agent.responders.enforcer import Lack, SlicingResponder
+from gpustack_ctl.agent.responders.host import Host
 from gpustack_ctl.agent.responders.nvidia import unenforceable
+from gpustack_ctl.agent.responders.responder import Responder
 from gpustack_ctl.agent.switches import Switches, isolation_switch
 
 
-def enforcement(found: Inventory, *, table: Manufacturers, switches: Switches, state_dir: Path) -> Iterator[Finding]:
+async def enforcement(
+    found: Inventory, *, table: Manufacturers, switches: Switches, state_dir: Path, host: Host | None = None
+) -> AsyncIterator[Finding]:
     """One finding per model whose cards host slices."""
+    by_key = responders(table, switches=switches, state_dir=state_dir, host=host)
     for model in found.models:
-        if table.by_key[model.manufacturer].slices and any(card.slots and not card.profiles for card in model.cards):
-            yield _finding(model, switches, state_dir)
+        cards = [card for card in model.cards if card.slots and not card.profiles]
+        if not cards or not table.by_key[model.manufacturer].slices:
+            continue
+        switch = isolation_switch(model.manufacturer)
+        if model.manufacturer in switches.unenforced:
+            yield _finding(model, State.NOT_DECLARED, f"{switch} is off: slices run without enforcement")
+        elif (lack := await _lack(by_key[model.manufacturer], model, cards, state_dir)) is not None:
+            past = "" if switch in lack.remedy else f", or run slices without enforcement with {switch}=off"
+            yield _finding(model, State.UNAVAILABLE, lack.what, f"{lack.remedy}{past}")
+        else:
+            yield _finding(model, State.OK, f"what holds slices of {model.product} to their budget is here")
 
 
-def _finding(model: DetectedModel, switches: Switches, state_dir: Path) -> Finding:
-    check, switch = f"slices of {model.akey}", isolation_switch(model.manufacturer)
-    if model.manufacturer in switches.unenforced:
-        return Finding(check, State.NOT_DECLARED, f"{switch} is off: slices run without enforcement")
-    if model.manufacturer != "nvidia":
-        return Finding(check, State.UNAVAILABLE, f"slices of {model.manufacturer} are not enforced by this version")
-    missing = unenforceable(model, state_dir=state_dir)
-    if missing:
-        reason, _, remedy = missing.partition("; ")
-        return Finding(check, State.UNAVAILABLE, reason, remedy)
-    return Finding(check, State.OK, f"HAMi-core is staged under {state_dir}")
+async def _lack(responder: Responder, model: DetectedModel, cards: list[DetectedCard], state_dir: Path) -> Lack | None:
+    """The first thing that a slice on any of the cards would be refused for."""
+    if not isinstance(responder, SlicingResponder):
+        what, _, remedy = unenforceable(model, state_dir=state_dir).partition("; ")
+        return Lack(what, remedy) if what else None
+    for card in cards:
+        lack = await responder.lacks(model, card)
+        if lack is not None:
+            return Lack(f"{card.id}: {lack.what}", lack.remedy)
+    return None
+
+
+def _finding(model: DetectedModel, state: State, reason: str, remedy: str = "") -> Finding:
+    return Finding(f"slices of {model.akey}", state, reason, remedy)

@@ -60,18 +60,19 @@ def test_a_specification_of_the_kind_satisfies_cdi(tmp_path: Path) -> None:
 
 
 async def test_slices_pass_once_the_library_is_staged_or_isolation_is_off(tmp_path: Path) -> None:
-    def state(**env: str) -> State:
+    async def state(**env: str) -> State:
         turned = switches(env, manufacturers=TABLE.by_key)
-        (finding,) = slices.enforcement(found, table=TABLE, switches=turned, state_dir=tmp_path)
+        findings = slices.enforcement(found, table=TABLE, switches=turned, state_dir=tmp_path)
+        (finding,) = [finding async for finding in findings]
         return finding.state
 
     found = await _found()
-    assert state() is State.UNAVAILABLE
-    assert state(GPUSTACK_NVIDIA_SLICE_ISOLATION="off") is State.NOT_DECLARED
+    assert await state() is State.UNAVAILABLE
+    assert await state(GPUSTACK_NVIDIA_SLICE_ISOLATION="off") is State.NOT_DECLARED
 
     staged = tmp_path / "lib/nvidia/cuda-12"
     staged.mkdir(parents=True)
     for name in ("libvgpu.so", "ld.so.preload"):
         (staged / name).touch()
 
-    assert state() is State.OK
+    assert await state() is State.OK
