@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from gpustack_ctl.accel.cards import Occupancy
 from gpustack_ctl.accel.families import KeyKind, Manufacturer, Manufacturers
-from gpustack_ctl.accel.units import M, QuantityError, quantity
+from gpustack_ctl.accel.units import M, QuantityError, quantity, stands_for
 
 
 def capacity_keys(cards: Iterable[Occupancy], *, advertised: Mapping[str, str], table: Manufacturers) -> dict[str, str]:
@@ -45,9 +45,12 @@ def counting_keys(capacity: Mapping[str, str], table: Manufacturers) -> dict[str
 
 
 def capacity_patch(wanted: Mapping[str, str], present: Mapping[str, str]) -> dict[str, str | None]:
-    """The merge patch from the counting keys present to those wanted: None removes a stale one; empty when equal."""
+    """The merge patch from the counting keys present to those wanted: None removes a stale one; empty when equal.
+
+    Amounts are compared by value: the API server writes 1600000 back as 1600k.
+    """
     return {
-        **{key: value for key, value in wanted.items() if present.get(key) != value},
+        **{key: value for key, value in wanted.items() if not stands_for(present.get(key), int(value))},
         **{key: None for key in present if key not in wanted},
     }
 

@@ -56,3 +56,7 @@ def test_only_counting_keys_are_ours_to_change() -> None:
 def test_a_patch_writes_what_differs_and_removes_what_is_stale() -> None:
     assert capacity_patch({"a": "1", "b": "2"}, {"a": "1", "b": "3", "c": "4"}) == {"b": "2", "c": None}
     assert capacity_patch({"a": "1"}, {"a": "1"}) == {}
+
+
+def test_an_amount_that_the_api_server_spells_otherwise_is_not_written_again() -> None:
+    assert capacity_patch({"a": "12800000"}, {"a": "12800k"}) == {}
