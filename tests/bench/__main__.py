@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-PARTS = ("core", "partitions", "informer", "webhook", "gate3", "chain", "agent", "end-to-end")
+PARTS = ("core", "partitions", "informer", "webhook", "gate3", "chain", "fleet", "agent", "end-to-end")
 
 
 def main(chosen: list[str]) -> int:
