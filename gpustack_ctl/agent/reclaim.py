@@ -75,6 +75,21 @@ class Reclaim(Controller):
                     await self._free(pod.uid)
             except (KubeError, PartitionError, ReleaseError, JournalError) as error:
                 log.warning("what a Pod held cannot be freed yet", pod=str(pod), uid=pod.uid, error=str(error))
+        for uid in self._orphaned(present):
+            try:
+                await self._free(uid)
+            except (PartitionError, ReleaseError, JournalError) as error:
+                log.warning("what a Pod left cannot be cleared yet", uid=uid, error=str(error))
+
+    def _orphaned(self, present: set[str]) -> set[str]:
+        """Pods of which only a work directory is left: not on the node any more, and promised nothing.
+
+        Whoever is just being admitted is promised first, so the directory of a Pod not yet seen is not taken for one.
+        """
+        if not self._work_dir.is_dir():
+            return set()
+        left = {directory.name for directory in self._work_dir.iterdir()}
+        return left - present - {promise.pod.uid for promise in self._reservations}
 
     async def _is_gone(self, pod: PodKey) -> bool:
         try:
@@ -86,12 +101,15 @@ class Reclaim(Controller):
     async def _free(self, uid: str) -> None:
         """What is in the hardware first: while a partition or a slice is in use, its place stays promised."""
         await self._partitions.destroy(uid)
-        for resource in {key.resource for key in self._reservations.of_pod(uid)} & self._slices.keys():
-            await self._slices[resource].release(uid)
+        work = self._work_dir / uid
+        promised = {key.resource for key in self._reservations.of_pod(uid)}
+        for resource, slices in self._slices.items():
+            # A slice that was refused half-made is promised nobody, and has left its note in the work directory.
+            if resource in promised or work.is_dir():
+                await slices.release(uid)
         async with self._lock.held():
             freed = self._reservations.of_pod(uid)
             await self._reservations.drop(freed)
-        work = self._work_dir / uid
         if work.is_dir():
             await to_thread.run_sync(shutil.rmtree, work)
         if freed:

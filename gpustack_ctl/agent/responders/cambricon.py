@@ -11,6 +11,7 @@ instance's name as it was given is assumed, and checked at every allocation by l
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -106,6 +107,8 @@ class CambriconEnforcer:
                 self._smlu.create(planned.card, planned.name, quota=planned.quota, memory_bytes=planned.memory_bytes)
             made = self._find(planned)
         except SmluError as error:
+            with suppress(SmluError):
+                self._smlu.destroy(planned.card, planned.name)
             raise ResponseRefused(f"no sMLU instance can be made on {card.id}: {error}") from error
         if made is None:
             raise ResponseRefused(
