@@ -42,7 +42,7 @@ class Waiting:
     """A Workload that holds no quota.
 
     `reserved` are the nodes kept for it already; `overdue` says that it has waited long enough to keep some.
-    `uncounted`: it could have been placed and was not, so its room is offered to the next as well.
+    `uncounted`: it is not let go for now, or was and found no place, so its room is offered to the next as well.
     """
 
     key: str

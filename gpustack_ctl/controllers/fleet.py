@@ -25,7 +25,7 @@ from gpustack_ctl.accel.records import Record, RecordError, record_of
 from gpustack_ctl.accel.requests import read_pod
 from gpustack_ctl.controllers.demands import UnclearError, counts_of, demands_of
 from gpustack_ctl.controllers.sources import Sources
-from gpustack_ctl.controllers.workloads import check_state, holds_accelerators, nodes_of
+from gpustack_ctl.controllers.workloads import check_state, holds_accelerators, is_coming, nodes_of
 from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.objects import Obj, annotations_of, key_of, labels_of, name_of, namespace_of
 from gpustack_ctl.kube.resources import PODS
@@ -42,6 +42,7 @@ class Fleet:
         self._table = table
         self._release_terminated = release_terminated
         sources.workloads.add_index("holding", _holding)
+        sources.workloads.add_index("coming", _coming)
         sources.pods.add_index("workload", _workload_of)
         sources.pods.add_index("node", _node_of)
 
@@ -61,11 +62,17 @@ class Fleet:
         return occupy(recorded, promised)
 
     def glance(self, node: Obj) -> NodeCards:
-        """The same of one node by the caches alone: for a guess that a verdict will check."""
+        """One node by the caches alone, and once those that Kueue has just placed there are let in as well.
+
+        A guess at what is left for others, which a verdict will check: what was let go towards a node is no longer
+        waiting when Kueue has placed it, and holds nothing before it is judged.
+        """
         name = name_of(node)
         bound = self._sources.pods.by_index("node", name)
         ledger = self._ledger(name, bound)
-        promised = self._promised(name, bound, ledger, judged="")
+        promised = [*self._promised(name, bound, ledger, judged="")]
+        for workload in self._sources.workloads.by_index("coming", name):
+            promised.extend(self._promises(workload, name, bound))
         return occupy({name: ledger.on(name, counts_of(node))}, promised)[name]
 
     def holders(self, node: str) -> list[Obj]:
@@ -139,6 +146,10 @@ class Fleet:
 
 def _holding(workload: Obj) -> Iterable[str]:
     return nodes_of(workload) if holds_accelerators(workload) else ()
+
+
+def _coming(workload: Obj) -> Iterable[str]:
+    return nodes_of(workload) if is_coming(workload) else ()
 
 
 def _node_of(pod: Obj) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ from gpustack_ctl.controllers.pins import Pins, is_active, landed, pin_of, urgen
 from gpustack_ctl.controllers.rooms import Rooms, requests_of
 from gpustack_ctl.controllers.settings import Settings
 from gpustack_ctl.controllers.sources import Sources, claim_changed, labels_changed, spec_changed
-from gpustack_ctl.controllers.workloads import holds_accelerators, nodes_of
+from gpustack_ctl.controllers.workloads import holds_accelerators, is_coming, nodes_of
 from gpustack_ctl.crds.setting import WORKLOAD_FIT_AFFINITY
 from gpustack_ctl.kube.controller import DONE, Controller, Result, Wake, again, changes
 from gpustack_ctl.kube.errors import Conflict, NotFound
@@ -49,7 +49,7 @@ _REST, _SHARE = 0.05, 4
 #: A Workload that was let go and not placed for so long is in want of something else than cards.
 _PLACED_WITHIN = 5.0
 #: A Workload that was held so often is let go again after a while only, doubled with every round, up to the longest.
-_FREE_ROUNDS, _FIRST_REST, _LONGEST_REST = 3, 0.5, 30.0
+_FREE_ROUNDS, _FIRST_REST, _LONGEST_REST = 6, 0.5, 30.0
 _WRITERS = 8
 
 
@@ -163,7 +163,7 @@ class Parking(Controller):
             asked=self._asked_by(held),
             reserved=held.pin.reserved,
             overdue=seconds_since(held.pin.since, now) >= self._reserve_after,
-            uncounted=not held.pin.parked and self._since_let_go(held) >= _PLACED_WITHIN,
+            uncounted=_rest(held.pin, now) > 0 or self._since_let_go(held) >= _PLACED_WITHIN,
         )
 
     def _since_let_go(self, held: _Held) -> float:
@@ -197,8 +197,7 @@ class Parking(Controller):
             if waited < self._reserve_after:
                 times.append(self._reserve_after - waited)
             return replace(pin, nodes=(), excluded=None)
-        rest = _rest(pin) - seconds_since(pin.at, now)
-        if rest > 0:
+        if (rest := _rest(pin, now)) > 0:
             times.append(rest)
             return replace(pin, nodes=(), excluded=None)
         times.append(_PLACED_WITHIN)
@@ -224,9 +223,9 @@ class Parking(Controller):
             log.info("let go", workload=key, nodes=pin.nodes, excluded=pin.excluded)
 
     def _workload_changed(self, old: Obj | None, new: Obj | None) -> Iterable[str]:
-        held, holds = (nodes_of(each) if each and holds_accelerators(each) else frozenset() for each in (old, new))
-        if held != holds:
-            self._rooms.changed(*held, *holds)
+        before, after = _takes_room(old), _takes_room(new)
+        if before != after:
+            self._rooms.changed(*before[1], *after[1])
             return self._if_any_waits()
         return [_ALL] if new is not None and _waits(new) else ()
 
@@ -275,10 +274,18 @@ def _waits(workload: Obj) -> bool:
     )
 
 
-def _rest(pin: Pin) -> float:
-    """Seconds after a hold before the Workload is let go again: facts and verdicts that disagree must not spin."""
-    turns = pin.rounds + pin.lost - _FREE_ROUNDS
-    return 0.0 if turns <= 0 else min(_LONGEST_REST, _FIRST_REST * 2.0 ** min(turns, 16))
+def _takes_room(workload: Obj | None) -> tuple[bool, frozenset[str]]:
+    """Whether the Workload holds, and the nodes where it holds accelerators or soon may."""
+    holds = workload is not None and holds_accelerators(workload)
+    if workload is None or not (holds or is_coming(workload)):
+        return False, frozenset()
+    return holds, nodes_of(workload)
+
+
+def _rest(pin: Pin, now: datetime) -> float:
+    """Seconds until a Workload that was held may be let go again: facts and verdicts that disagree must not spin."""
+    turns = min(pin.rounds - _FREE_ROUNDS, 16)
+    return 0.0 if turns <= 0 else min(_LONGEST_REST, _FIRST_REST * 2.0**turns) - seconds_since(pin.at, now)
 
 
 def _allocatable(node: Obj | None) -> Obj:

@@ -97,6 +97,11 @@ def holds_accelerators(workload: Obj) -> bool:
     return state is not None and state.get("state") == "Ready"
 
 
+def is_coming(workload: Obj) -> bool:
+    """Whether Kueue has placed the Workload and gate 3 has yet to look at it."""
+    return awaits_verdict(workload) and (check_state(workload) or {}).get("state") == "Pending"
+
+
 def waits_for_requeue(workload: Obj) -> bool:
     """Whether ours and every other check say Ready and yet Kueue sits out the delay that a Retry had asked for."""
     if not awaits_verdict(workload) or not (workload["status"].get("requeueState") or {}).get("requeueAt"):

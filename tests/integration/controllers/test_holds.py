@@ -55,6 +55,7 @@ async def test_a_held_workload_gives_its_quota_back_and_stays_without_it(managed
     await tenant(managed.kube, namespace, "tenant", node, card(pool, node, 0, Mode.EXCLUSIVE, M))
     await ask(managed.kube, pool, namespace, "late", half())
     await parked(managed.kube, namespace, "late")
+    await anyio.sleep(1)  # Kueue may have been placing it as the pin landed, and has then given it back once more
     for _ in range(20):
         await anyio.sleep(0.1)
         workload = await workload_of(managed.kube, namespace, "late")
