@@ -83,12 +83,22 @@ def faults_of_change(old: Obj, new: Obj) -> list[FieldError]:
 def _faults(metadata: Obj, spec: Obj, table: Manufacturers) -> Iterator[FieldError]:
     if not metadata.get("name"):
         yield required("metadata.name", "the pool's queue carries this name, so it cannot be generated")
+    if misshapen := list(_shape_faults(spec)):
+        yield from misshapen  # the schema is checked after us, so anything may stand anywhere
+        return
     yield from _accelerator_faults(spec, table)
     for field, example in (("os", "linux"), ("arch", "amd64")):
         if not spec.get(field):
             yield required(f"spec.{field}", f"name what the nodes run on, such as {example}")
     yield from _unit_faults(spec)
     yield from _storage_faults(spec.get("localStorage"))
+
+
+def _shape_faults(spec: Obj) -> Iterator[FieldError]:
+    for kind, said, names in _SHAPES:
+        for name in names:
+            if spec.get(name) is not None and not isinstance(spec[name], kind):
+                yield invalid(f"spec.{name}", spec[name], f"must be {said}")
 
 
 def _accelerator_faults(spec: Obj, table: Manufacturers) -> Iterator[FieldError]:
@@ -156,5 +166,10 @@ def _identifies(label: str) -> bool:
     return label.startswith((labels.ACCELERATABLE_PREFIX, labels.GENERAL_PREFIX))
 
 
+_SHAPES: tuple[tuple[type, str, tuple[str, ...]], ...] = (
+    (bool, "true or false", ("acceleratable",)),
+    (str, "text", ("acceleratorGroup", "generalGroup", "os", "arch")),
+    (Mapping, "an object with cpu and ram", ("unitResources",)),
+)
 _WHOLE = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)
 _GIBIBYTES = re.compile(r"[1-9][0-9]{0,8}Gi", re.ASCII)

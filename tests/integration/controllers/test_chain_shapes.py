@@ -37,6 +37,7 @@ from tests.integration.controllers.test_pool_appears import active_queue, active
 from tests.integration.deployment.access import audited
 
 AWARE = "instance-type-aware-cpu-manufacturer"
+DERIVED = "instance-type-derived-from-node"
 MANUAL = "node-management-manual"
 LEVELS = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone", "topology.gpustack.ai/rack")
 PROFILES = (("1g.10gb", 9728, 7, 1), ("3g.40gb", 40192, 2, 4))
@@ -56,7 +57,7 @@ async def switch(kube: Kube, name: str, value: bool) -> None:
 async def settings(stage: Stage) -> Any:
     """Settings are as they were at the end."""
     yield
-    for name in (AWARE, MANUAL):
+    for name in (AWARE, DERIVED, MANUAL):
         await stage.kube.delete(SETTINGS, name)
 
 
@@ -164,6 +165,17 @@ async def test_cpu_awareness_keeps_pools_apart_by_cpu(managed: Stage, settings: 
     assert await managed.gone(INSTANCE_TYPES, pool.queue)
     await switch(kube, AWARE, False)
     await until("the pool of any CPU", lambda: active_type(kube, pool))
+
+
+async def test_with_derivation_off_nodes_make_flavors_and_people_make_types(managed: Stage, settings: None) -> None:
+    pool, kube = a_pool(), managed.kube
+    await switch(kube, DERIVED, False)
+    await managed.add_node(pool, cards=1)
+    await until("the flavor is there", lambda: kube.get(RESOURCE_FLAVORS, pool.flavor(1)))
+    await anyio.sleep(1)
+    assert await managed.gone(INSTANCE_TYPES, pool.queue)
+    await switch(kube, DERIVED, True)
+    await until("with it on, the type is made", lambda: active_type(kube, pool))
 
 
 async def test_a_node_out_of_management_leaves_its_pool_and_comes_back(managed: Stage, settings: None) -> None:

@@ -139,3 +139,19 @@ def test_the_schedule_labels_are_what_name_and_spec_say_whatever_was_written():
 def test_nothing_a_stranger_sends_breaks_the_defaults():
     empty = {"metadata": {"name": "t"}}
     assert with_defaults(empty, flavors=[], aware_cpu=True)["metadata"] == {"name": "t"}
+
+
+@pytest.mark.parametrize("value", [7, True, "text", [1], {"a": {}}, 1.5])
+@pytest.mark.parametrize(
+    "name", ["acceleratable", "acceleratorGroup", "generalGroup", "os", "arch", "unitResources", "localStorage"]
+)
+def test_what_stands_where_something_else_belongs_is_a_fault_and_no_accident(name: str, value: Any):
+    found = faults(instance_type(**{name: value}))
+    assert all(field.startswith(f"spec.{name}") for field in found) or name in ("acceleratable", "acceleratorGroup")
+
+
+def test_units_that_are_no_quantities_are_named():
+    assert faults(instance_type(unitResources={"cpu": [8], "ram": {}})) == [
+        "spec.unitResources.cpu",
+        "spec.unitResources.ram",
+    ]

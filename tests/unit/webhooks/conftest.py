@@ -5,11 +5,15 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 import anyio
 import pytest
+import yaml
 from anyio.abc import TaskStatus
 
+from gpustack_ctl.kube.client import Kube
+from gpustack_ctl.kube.informer import Informers
 from gpustack_ctl.kube.resources import PODS
 from gpustack_ctl.webhooks import pki
 from gpustack_ctl.webhooks.review import Allowed, Question, Verdict
@@ -73,3 +77,24 @@ def serve() -> Serve:
                 running.scope.cancel()
 
     return served
+
+
+@pytest.fixture
+async def informers(tmp_path: Path) -> AsyncIterator[Informers]:
+    """Informers that are never started: what they hold is what a test puts in."""
+    config = tmp_path / "kubeconfig"
+    named = {"name": "here"}
+    config.write_text(
+        yaml.safe_dump(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "clusters": [{**named, "cluster": {"server": "https://127.0.0.1:1"}}],
+                "users": [{**named, "user": {"token": "t"}}],
+                "contexts": [{**named, "context": {"cluster": "here", "user": "here"}}],
+                "current-context": "here",
+            }
+        )
+    )
+    async with Kube.connect(kubeconfig=str(config)) as kube:
+        yield Informers(kube)

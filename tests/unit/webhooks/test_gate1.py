@@ -1,18 +1,14 @@
 """Gate 1 on questions as the API server asks them, over a real informer's copy of the InstanceTypes."""
 
 import base64
-from collections.abc import AsyncIterator
 from copy import deepcopy
-from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-import yaml
 
 from gpustack_ctl.accel.families import manufacturers
 from gpustack_ctl.accel.naming import entrance_name
-from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.informer import Informers
 from gpustack_ctl.kube.resources import INSTANCE_TYPES
 from gpustack_ctl.webhooks import review
@@ -36,27 +32,6 @@ def instance_type(name: str = POOL, *, entrance: str = QUEUE, memory: str = "245
         },
         "spec": {"acceleratable": True, "acceleratorGroup": "nvidia-a10g", "memory": memory},
     }
-
-
-@pytest.fixture
-async def informers(tmp_path: Path) -> AsyncIterator[Informers]:
-    """Informers that are never started: what they hold is what a test puts in."""
-    config = tmp_path / "kubeconfig"
-    named = {"name": "here"}
-    config.write_text(
-        yaml.safe_dump(
-            {
-                "apiVersion": "v1",
-                "kind": "Config",
-                "clusters": [{**named, "cluster": {"server": "https://127.0.0.1:1"}}],
-                "users": [{**named, "user": {"token": "t"}}],
-                "contexts": [{**named, "context": {"cluster": "here", "user": "here"}}],
-                "current-context": "here",
-            }
-        )
-    )
-    async with Kube.connect(kubeconfig=str(config)) as kube:
-        yield Informers(kube)
 
 
 @pytest.fixture
