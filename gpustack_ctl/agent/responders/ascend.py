@@ -55,7 +55,8 @@ class NpuSmi:
     """The flag through Huawei's own tool."""
 
     async def is_set(self, card: int) -> bool:
-        return "True" in await self._run("info", "-t", "device-share", "-i", str(card))
+        told = await self._run("info", "-t", "device-share", "-i", str(card))
+        return "True" in told and "False" not in told  # it says so of each chip on the card
 
     async def set(self, card: int) -> None:
         await self._run("set", "-t", "device-share", "-i", str(card), "-d", "1")

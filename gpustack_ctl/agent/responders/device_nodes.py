@@ -2,7 +2,8 @@
 
 Which nodes a vendor's driver makes is a row of data. A card's own nodes are required: without them its container would
 start, find nothing, and fail in a way that nobody traces back to here. Node-level control nodes are required or taken
-as they come, as the vendor's own device plugin does.
+as they come, as the vendor's own device plugin does. T-Head is here because nothing that it ships reads a variable
+before the container starts.
 
 Unverified on hardware. What was looked up, and where: the AMD and Hygon nodes in ROCm's and HAMi's device plugins, the
 Cambricon nodes in Cambricon's own device plugin, the MetaX nodes in vLLM-MetaX's instructions, the T-Head nodes in its

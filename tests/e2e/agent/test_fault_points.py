@@ -1,6 +1,7 @@
 """Killed between any two steps of an allocation, the agent loses nothing and gives nothing twice."""
 
 from collections import Counter
+from itertools import pairwise
 
 import orjson
 
@@ -11,6 +12,8 @@ from tests.e2e.agent.harness import container
 M = 1_600_000
 HALF = {"nvidia.com/gpu.sliced": 1, "nvidia.com/gpu.sliced.memory-percentage": 50}
 SMALL = {"nvidia.com/gpu.partitioned": 1, "nvidia.com/gpu.partitioned.mig-1g.10gb": 1}
+
+PARTITIONS = "nvidia.com/gpu.partitioned"
 
 MIXED = """
 cards:
@@ -24,15 +27,23 @@ async def test_killed_between_any_two_steps_of_an_allocation_it_loses_nothing(ag
     await pods.run("bystander", **HALF)
     bystander = await pods.record("bystander")
 
-    for point in POINTS:
-        await agent.stop()
-        await agent.start(MIXED, serves="nvidia.com/gpu.partitioned", GPUSTACK_FAULT_POINT=point)
+    *steps, record = POINTS
+    await agent.stop()
+    await agent.start(MIXED, serves=PARTITIONS, GPUSTACK_FAULT_POINT=steps[0])
+    for point, following in pairwise([*steps, ""]):
         await pods.create(point, container("main", SMALL))
         await eventually(f"the agent dies {point}", lambda: _dead(agent))
-
-        await agent.start(MIXED, serves="nvidia.com/gpu.partitioned")
+        await agent.start(MIXED, serves=PARTITIONS, GPUSTACK_FAULT_POINT=following)
         await eventually(f"ledger and records agree {point}", lambda: _agree(agent, kube, pods))
         assert await pods.record("bystander") == bystander, point
+
+    # Records that a killed agent owed are written by the next one, which would die of it: so this point comes last.
+    await agent.stop()
+    await agent.start(MIXED, serves=PARTITIONS, GPUSTACK_FAULT_POINT=record)
+    await pods.create(record, container("main", SMALL))
+    await eventually(f"the agent dies {record}", lambda: _dead(agent))
+    await agent.start(MIXED, serves=PARTITIONS)
+    await eventually(f"ledger and records agree {record}", lambda: _agree(agent, kube, pods))
 
     # What they were promised is given back with them, and with nobody else.
     for point in POINTS:
