@@ -146,10 +146,10 @@ class MetaxEnforcer:
         bus_id = card.location.pci_bus_id
         async with self._changing:
             marker = self._known(path)
-            numbers = self._subdevices.numbers(bus_id)
-            if marker is None or marker.bus_id != bus_id or marker.number not in numbers:
+            if marker is None or marker.bus_id != bus_id or marker.number not in self._subdevices.numbers(bus_id):
                 self._take_away(path)
-                marker = self._make(path, Marker(grant.pod.uid, bus_id, budget, frozenset(numbers)))
+                before = frozenset(self._subdevices.numbers(bus_id))
+                marker = self._make(path, Marker(grant.pod.uid, bus_id, budget, before))
         return Response(envs={"METAX_SGPUS": variable(marker)})
 
     async def release(self, uid: str) -> None:

@@ -361,6 +361,17 @@ async def test_metax_finds_a_subdevice_whose_number_a_killed_agent_never_noted(t
     assert driver.numbers(FIRST) == {1}
 
 
+async def test_metax_replaces_what_a_killed_agent_left_half_made_when_the_container_asks_again(tmp_path):
+    driver = SgpuDriver()
+    responder = _metax(tmp_path, driver)
+    first = await responder.respond(_slice("metax"))
+    marker = tmp_path / "pods" / "uid-1" / "main" / "metax-sgpu.json"
+    marker.write_text(replace(metax.read(marker.read_text()), number=None).render())
+
+    assert await responder.respond(_slice("metax")) == first
+    assert driver.numbers(FIRST) == {0}
+
+
 @pytest.mark.parametrize("fault", [{"refuses": "prepare"}, {"refuses": "create"}, {"silent": True}])
 async def test_metax_leaves_nothing_behind_when_the_driver_fails(tmp_path, fault):
     driver = SgpuDriver(**fault)
