@@ -40,6 +40,11 @@ class Vdev:
     vdev_id: int
     pipe_id: int
 
+    @property
+    def size(self) -> tuple[str, int, int]:
+        """The card, how many of its compute units, and MiB."""
+        return self.pci_bus_id, self.units.bit_count(), self.memory_mib
+
     def render(self) -> str:
         low, high = self.units % 2**_MASK_BITS, self.units >> _MASK_BITS
         lines = (
@@ -73,19 +78,26 @@ def read(content: str) -> Vdev:
         raise ValueError(f"it has no {error}") from error
 
 
-def plan(card: DetectedCard, *, compute_units: int, budget: Budget, others: Collection[Vdev]) -> Vdev:
-    """A slice beside the others of the node. Raises ResponseRefused when its compute units are not free."""
+def plan(
+    card: DetectedCard, *, compute_units: int, budget: Budget, others: Collection[Vdev], before: Vdev | None = None
+) -> Vdev:
+    """A slice beside the others of the node. Raises ResponseRefused when its compute units are not free.
+
+    `before` is what a former, unheard answer to the same container chose; it is kept where it is as large.
+    """
     bus_id = card.location.pci_bus_id
+    wanted = max(compute_units * budget.cores // 100, 1)
+    if before and before.size == (bus_id, wanted, budget.memory_mib):
+        return before
     beside = [vdev for vdev in others if vdev.pci_bus_id == bus_id]
     taken = 0
     for vdev in beside:
         taken |= vdev.units
-    wanted = max(compute_units * budget.cores // 100, 1)
     free = [unit for unit in range(compute_units) if not taken >> unit & 1]
     if len(free) < wanted:
         raise ResponseRefused(
             f"the slice on {card.id} takes {wanted} compute units and {len(free)} of {compute_units} are free; "
-            "ask for a smaller cores-percentage"
+            "ask for a smaller cores-percentage, or delete Pods of the card that have ended"
         )
     units = sum(1 << unit for unit in free[:wanted])
     return Vdev(
@@ -118,10 +130,11 @@ class HygonEnforcer:
     async def enforce(self, grant: Grant, card: DetectedCard, budget: Budget) -> Response:
         directory = self._pods_dir / grant.pod.uid / grant.container["name"] / "vdev"
         mine = directory / _FILE
-        # A container that asks again gets the same: its own file is left out, and the lowest of everything is taken.
         async with self._choosing:
-            others = [vdev for path, vdev in self._slices(card) if path != mine]
-            vdev = plan(card, compute_units=grant.model.cores, budget=budget, others=others)
+            slices = dict(self._slices(card))
+            before = slices.pop(mine, None)
+            others = list(slices.values())
+            vdev = plan(card, compute_units=grant.model.cores, budget=budget, others=others, before=before)
             write_whole(mine, vdev.render())
         # Read-only: the files are also what the next slice is chosen by, and a container must not move its neighbours.
         return Response(mounts=(HostMount(_CONFIG_DIRECTORY, str(directory)), HostMount(IN_CONTAINER, DRIVER)))
