@@ -19,6 +19,7 @@ from gpustack_ctl.controllers.sources import spec_changed
 from gpustack_ctl.controllers.writes import settle
 from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.controller import DONE, Controller, Result, Wake, changes
+from gpustack_ctl.kube.errors import ApiError, Forbidden, NotFound
 from gpustack_ctl.kube.informer import Informer
 from gpustack_ctl.kube.objects import Obj, annotations_of, deleting, labels_of, name_of, split_key, uid_of
 from gpustack_ctl.kube.resources import LOCAL_QUEUES
@@ -64,8 +65,16 @@ class QueueEntrance(Controller):
             await self._remove(live)
             return DONE  # its deletion wakes this key
         if live is None or not deleting(live):
-            await settle(self._kube, self._local_queues, wanted, manager=MANAGER)
+            await self._settle(wanted)
         return DONE
+
+    async def _settle(self, wanted: Obj) -> None:
+        """Make the entrance so, unless its namespace has begun to end, or has ended, since we heard of it."""
+        try:
+            await settle(self._kube, self._local_queues, wanted, manager=MANAGER)
+        except (Forbidden, NotFound) as refusal:
+            if not _namespace_ends(refusal):
+                raise
 
     def _open(self, name: str | None) -> bool:
         namespace = self._namespaces.get(name) if name and name not in self._closed else None
@@ -81,6 +90,14 @@ class QueueEntrance(Controller):
     def _of_every_queue(self, namespace: Obj) -> list[str]:
         queues = self._cluster_queues.list()
         return [f"{name_of(namespace)}/{entrance}" for queue in queues for entrance in _entrance(queue)]
+
+
+def _namespace_ends(refusal: ApiError) -> bool:
+    """Whether the API server refuses because the namespace is ending, which is a cause, or gone, which is a kind."""
+    causes = refusal.details.get("causes") or ()
+    return refusal.details.get("kind") == "namespaces" or any(
+        cause.get("reason") == "NamespaceTerminating" for cause in causes
+    )
 
 
 def _entrance(queue: Obj) -> tuple[str, ...]:

@@ -90,7 +90,9 @@ async def test_kueue_that_is_removed_and_installed_again_is_filled_again(
         await until("the queue has its groups again", lambda: covered(alone, pool, 2), seconds=60)
 
 
-async def test_a_namespace_that_ends_while_it_gets_entrances_is_let_go(managed: Stage) -> None:
+async def test_a_namespace_that_ends_while_it_gets_entrances_is_let_go(
+    managed: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
     pool, kube = a_pool(), managed.kube
     await managed.add_node(pool, cards=1)
     await until("the queue is Active", lambda: active_queue(kube, pool))
@@ -103,6 +105,7 @@ async def test_a_namespace_that_ends_while_it_gets_entrances_is_let_go(managed: 
     lasting = f"lasting-{pool.model}"
     await kube.create(NAMESPACES, {"metadata": {"name": lasting}})
     await until("others get theirs", lambda: kube.get(LOCAL_QUEUES, pool.entrance, lasting))
+    assert "reconcile failed" not in capsys.readouterr().out, "nothing of that is worth a line"
     await kube.delete(NAMESPACES, lasting)
 
 
