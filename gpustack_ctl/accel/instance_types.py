@@ -87,6 +87,9 @@ def _faults(metadata: Obj, spec: Obj, table: Manufacturers) -> Iterator[FieldErr
         yield from misshapen  # the schema is checked after us, so anything may stand anywhere
         return
     yield from _accelerator_faults(spec, table)
+    for field in ("acceleratorGroup", "generalGroup"):
+        if spec.get(field) and not _KEY.fullmatch(spec[field]):
+            yield invalid(f"spec.{field}", spec[field], "must be lower-case letters, digits, - and . only")
     for field, example in (("os", "linux"), ("arch", "amd64")):
         if not spec.get(field):
             yield required(f"spec.{field}", f"name what the nodes run on, such as {example}")
@@ -171,5 +174,6 @@ _SHAPES: tuple[tuple[type, str, tuple[str, ...]], ...] = (
     (str, "text", ("acceleratorGroup", "generalGroup", "os", "arch")),
     (Mapping, "an object with cpu and ram", ("unitResources",)),
 )
+_KEY = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
 _WHOLE = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)
 _GIBIBYTES = re.compile(r"[1-9][0-9]{0,8}Gi", re.ASCII)

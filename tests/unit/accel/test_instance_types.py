@@ -68,6 +68,8 @@ def test_every_missing_field_is_named_at_once():
     [
         ({"acceleratable": False, "unitResources": {"cpu": "1", "ram": "2Gi"}}, "spec.acceleratorGroup"),
         ({"acceleratorGroup": "acme-x1"}, "spec.acceleratorGroup"),
+        ({"acceleratorGroup": "nvidia-A 10G"}, "spec.acceleratorGroup"),
+        ({"generalGroup": "amd/epyc"}, "spec.generalGroup"),
         ({"unitResources": {"cpu": "500m", "ram": "64Gi"}}, "spec.unitResources.cpu"),
         ({"unitResources": {"cpu": "0", "ram": "64Gi"}}, "spec.unitResources.cpu"),
         ({"unitResources": {"cpu": "1k", "ram": "64Gi"}}, "spec.unitResources.cpu"),
