@@ -12,7 +12,7 @@ users' `docker run` lines.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gpustack_ctl.accel.families import Family, Manufacturer
@@ -78,19 +78,19 @@ class DeviceNodesResponder:
         nodes = {card.id: self._nodes(card) for card in cards}
         if not self._cdi:
             return Response(envs=dict(self._row.envs), mounts=mounts, devices=(*control, *_distinct(nodes.values())))
-        self._write(grant, control)
+        self._specify(grant, nodes, control)
         names = [card.id for card in cards]
         return Response(envs=dict(self._row.envs), mounts=mounts, annotations=annotation(self._manufacturer, names))
 
-    def _write(self, grant: Grant, control: tuple[DeviceNode, ...]) -> None:
-        """Specify every card of the model that has its nodes; the runtime reads the file when the container starts."""
-        devices = []
-        for card in grant.model.cards:
-            try:
-                devices.append(CdiDevice(card.id, self._nodes(card)))
-            except ResponseRefused:
-                if any(card.id == granted.id for granted in grant.cards):
-                    raise
+    def _specify(
+        self, grant: Grant, granted: Mapping[str, tuple[DeviceNode, ...]], control: tuple[DeviceNode, ...]
+    ) -> None:
+        """Say what every card of the model is; the runtime reads it when the container starts."""
+        devices = [
+            CdiDevice(card.id, nodes)
+            for card in grant.model.cards
+            if (nodes := granted.get(card.id) or self._nodes_if_there(card))
+        ]
         try:
             self._specification.write(grant.model.group, devices, control)
         except OSError as error:
@@ -118,6 +118,12 @@ class DeviceNodesResponder:
             )
         more = (path.format(index=card.driver_index) for path in self._row.card_if_there)
         return tuple(DeviceNode(path) for path in (*own, *(path for path in more if self._host.exists(path))))
+
+    def _nodes_if_there(self, card: DetectedCard) -> tuple[DeviceNode, ...]:
+        try:
+            return self._nodes(card)
+        except ResponseRefused:
+            return ()
 
     def _mounts(self) -> tuple[HostMount, ...]:
         return tuple(HostMount(path, path) for path in self._row.mounts if self._host.exists(path))
