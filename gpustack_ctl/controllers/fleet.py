@@ -2,8 +2,9 @@
 
 A Workload that was told Ready holds its accelerators long before its Pods do: Kueue has to admit it, the scheduler to
 bind its Pods and the kubelet to start them, and only then does the node agent record a Pod. So the ledger of a node is
-rebuilt from one uncached read of the Pods bound to it, and then every Workload that holds a Ready there takes what its
-Pods have not taken yet. Ledger and held Pods come from the same read: no Pod is counted twice, and none is missed.
+rebuilt from one read of the Pods bound to it, asked of the API server and not of our own cache, and then every Workload
+that holds a Ready there takes what its Pods have not taken yet. Ledger and held Pods come from the same read: no Pod is
+counted twice, and none is missed.
 
 Pods that ask for a device outside Kueue, and have none recorded, are counted as well: the kubelet has accepted them.
 """
@@ -80,7 +81,12 @@ class Fleet:
         return self._sources.workloads.by_index("holding", node)
 
     async def _read_pods(self, node: str, into: dict[str, list[Obj]]) -> None:
-        into[node] = await self._kube.list(PODS, field_selector=f"spec.nodeName={node}")
+        """One read, at least as new as what the watch has told us.
+
+        Nothing newer is needed: a record that it does not show yet belongs to a Pod that still counts as promised.
+        """
+        version = str(self._sources.pods.version)
+        into[node] = await self._kube.list(PODS, field_selector=f"spec.nodeName={node}", resource_version=version)
 
     def _ledger(self, node: str, bound: Sequence[Obj]) -> Ledger:
         cards = cards_of((self._sources.devices.get(node) or {}).get("spec") or {})

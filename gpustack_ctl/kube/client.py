@@ -140,7 +140,11 @@ class Kube:
         field_selector: str = "",
         resource_version: str | None = None,
     ) -> Objs:
-        """Every object, as of one moment, read in pages."""
+        """Every object, as of one moment, read in pages.
+
+        The moment is now; with a `resource_version` it is any that is no older. That answer comes out of the API
+        server's own copy at once, where "now" first waits until the copy has heard from etcd, for up to 100 ms.
+        """
         for limit in (PAGE, PAGE, WHOLE):
             objects: Objs = []
             try:
@@ -172,13 +176,14 @@ class Kube:
         """Each page and the version of the whole list. Raises Gone when the pages outlive the server's memory of it."""
         query = _selectors(label_selector, field_selector) | {"limit": str(limit)}
         if resource_version is not None:
-            query["resourceVersion"] = resource_version
+            query |= {"resourceVersion": resource_version, "resourceVersionMatch": "NotOlderThan"}
         while True:
             page, version, token = await self._page(resource, namespace, query)
             yield page, version
             if not token:
                 return
             query.pop("resourceVersion", None)
+            query.pop("resourceVersionMatch", None)
             query["continue"] = token
 
     async def _page(self, resource: Resource, namespace: str | None, query: dict[str, str]) -> tuple[Objs, str, str]:
