@@ -74,13 +74,22 @@ def _bad_input() -> tuple[type[Exception], ...]:
 def _out_of_reach() -> tuple[type[Exception], ...]:
     """What is wrong with the cluster, or with this host."""
     from gpustack_ctl.agent.detectors.detector import DetectionError
+    from gpustack_ctl.agent.journal import JournalError
     from gpustack_ctl.agent.one_per_node import AgentRunningError
     from gpustack_ctl.kube.errors import KubeError
     from gpustack_ctl.localcluster.errors import LocalClusterError
     from gpustack_ctl.telemetry.health import CannotServeError
     from gpustack_ctl.webhooks.server import CannotListenError
 
-    return (AgentRunningError, CannotListenError, CannotServeError, DetectionError, KubeError, LocalClusterError)
+    return (
+        AgentRunningError,
+        CannotListenError,
+        CannotServeError,
+        DetectionError,
+        JournalError,
+        KubeError,
+        LocalClusterError,
+    )
 
 
 def _advice(error: Exception) -> str:

@@ -11,6 +11,9 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TextIO
+
+from gpustack_ctl.agent.config import BadConfigError
 
 
 class AgentRunningError(Exception):
@@ -19,7 +22,10 @@ class AgentRunningError(Exception):
 
 @contextmanager
 def only_agent(*directories: Path) -> Iterator[None]:
-    """Hold the directories for this process. Raises AgentRunningError, naming the other's pid; OSError as it comes."""
+    """Hold the directories for this process.
+
+    Raises AgentRunningError, naming the other's pid; BadConfigError for a directory that cannot be written.
+    """
     with ExitStack() as held:
         for directory in directories:
             held.enter_context(_locked(directory))
@@ -28,16 +34,27 @@ def only_agent(*directories: Path) -> Iterator[None]:
 
 @contextmanager
 def _locked(directory: Path) -> Iterator[None]:
-    directory.mkdir(parents=True, exist_ok=True)
-    handle = os.open(directory / "gpustack-node-agent.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
+    with ExitStack() as opened:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.read(handle, 32).decode(errors="replace").strip() or "unknown"
-            raise AgentRunningError(f"another node agent, pid {holder}, holds {directory}; stop it first") from None
-        os.ftruncate(handle, 0)
-        os.write(handle, f"{os.getpid()}\n".encode())
+            directory.mkdir(parents=True, exist_ok=True)
+            file = opened.enter_context(
+                (directory / "gpustack-node-agent.lock").open("a+", encoding="ascii", errors="replace")
+            )
+            _take(file, directory)
+        except OSError as error:
+            raise BadConfigError(
+                f"{directory} cannot be written: {error.strerror}; the agent needs it for itself"
+            ) from error
         yield
-    finally:
-        os.close(handle)
+
+
+def _take(file: TextIO, directory: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.seek(0)
+        holder = file.read(32).strip() or "unknown"
+        raise AgentRunningError(f"another node agent, pid {holder}, holds {directory}; stop it first") from None
+    file.truncate(0)
+    file.write(f"{os.getpid()}\n")
+    file.flush()
