@@ -28,13 +28,25 @@ def configure(*, level: str = "info", format: LogFormat = "auto") -> None:  # no
             *_renderers(format),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=_Stderr,
         cache_logger_on_first_use=True,
     )
     # Libraries log through the standard library; only what needs a person's eye gets through.
     logging.basicConfig(
         stream=sys.stderr, level=max(number, logging.WARNING), format="%(levelname)s %(name)s: %(message)s"
     )
+
+
+class _Stderr:
+    """Writes to what stderr is at that moment: one that was captured is closed when the capture ends."""
+
+    def __init__(self, *_: object) -> None: ...
+
+    def msg(self, message: str) -> None:
+        sys.stderr.write(message + "\n")
+        sys.stderr.flush()
+
+    log = debug = info = warning = error = critical = exception = msg
 
 
 def _renderers(format: LogFormat) -> list[structlog.typing.Processor]:  # noqa: A002
