@@ -139,7 +139,7 @@ async def running_manager(kube: Kube, *, leader_elect: bool = False) -> AsyncIte
                 await kube.delete(VALIDATING_WEBHOOKS, "gpustack-worker-validation")
 
 
-async def until(what: str, look: Callable[[], Awaitable[T]], *, seconds: float = 5) -> T:
+async def until(what: str, look: Callable[[], Awaitable[T]], *, seconds: float = 10) -> T:
     """The first true answer of `look`; an AssertionError that names what never came."""
     ends = monotonic() + seconds
     while True:

@@ -79,16 +79,15 @@ async def test_nodes_of_many_sizes_are_flavors_of_one_pool_smallest_first(manage
     pool, kube = a_pool(), managed.kube
     for cards in (4, 1, 10, 4):
         await managed.add_node(pool, cards=cards)
-    wanted = [pool.flavor(1), pool.flavor(4), pool.flavor(10)]
+    wanted = [(pool.flavor(1), M), (pool.flavor(4), 8 * M), (pool.flavor(10), 10 * M)]
 
     async def covered() -> bool:
-        return await flavors_of(kube, pool.queue) == wanted
+        groups = (await kube.get(CLUSTER_QUEUES, pool.queue))["spec"].get("resourceGroups") or ()
+        flavors = [flavor for group in groups for flavor in group["flavors"]]
+        return [(each["name"], quantity(each["resources"][0]["nominalQuota"])) for each in flavors] == wanted
 
-    await until("all three sizes", covered)
+    await until("all three sizes, each with its cards' credits", covered)
     await until("all cards", lambda: prints(kube, pool, "10/19 10/190 100/1900 0/0"))
-    (group,) = (await kube.get(CLUSTER_QUEUES, pool.queue))["spec"]["resourceGroups"]
-    quotas = [flavor["resources"][0]["nominalQuota"] for flavor in group["flavors"]]
-    assert [quantity(quota) for quota in quotas] == [M, 8 * M, 10 * M]
 
 
 async def test_a_pool_of_partitions_lists_every_profile_also_the_full_ones_and_its_catalog_stands_still(
