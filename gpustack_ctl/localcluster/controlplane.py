@@ -5,11 +5,12 @@ etcd first, then the API server, then everything else at once.
 
 import shutil
 import sys
+from http import HTTPStatus
 
 import anyio
 
 from gpustack_ctl.localcluster import kueue, programs
-from gpustack_ctl.localcluster.api import Api, Obj, connect
+from gpustack_ctl.localcluster.api import Api, ApiStatusError, Obj, connect
 from gpustack_ctl.localcluster.assets import Assets
 from gpustack_ctl.localcluster.errors import LocalClusterError
 from gpustack_ctl.localcluster.fakenodes import fake_name
@@ -90,12 +91,29 @@ async def _establish(api: Api, definitions: list[Obj]) -> None:
         for definition in definitions:
             tasks.start_soon(api.create, _CRDS, definition)
     wanted = {definition["metadata"]["name"] for definition in definitions}
+    versions = {f"{d['spec']['group']}/{v['name']}" for d in definitions for v in d["spec"]["versions"] if v["served"]}
 
     async def established() -> bool:
-        return not wanted - _established(await api.get(_CRDS))
+        """Established, and discovered too: on a busy machine the one comes well before the other."""
+        if wanted - _established(await api.get(_CRDS)):
+            return False
+        discovered = {name for version in versions for name in await _discovered(api, version)}
+        return not wanted - discovered
 
     if not await until(established, seconds=30):
-        raise LocalClusterError("Kueue's CustomResourceDefinitions are not established after 30 s")
+        raise LocalClusterError("Kueue's CustomResourceDefinitions are not served after 30 s")
+
+
+async def _discovered(api: Api, version: str) -> set[str]:
+    """The definitions whose resources the API server lists under `group/version`."""
+    try:
+        resources = (await api.get(f"/apis/{version}"))["resources"]
+    except ApiStatusError as error:
+        if error.status == HTTPStatus.NOT_FOUND:
+            return set()
+        raise
+    group = version.partition("/")[0]
+    return {f"{resource['name']}.{group}" for resource in resources}
 
 
 def _established(definitions: Obj) -> set[str]:
