@@ -133,7 +133,7 @@ async def test_a_manager_killed_at_any_moment_leaves_what_the_next_one_completes
     control_plane: LocalCluster, stage: Stage, tmp_path: Path
 ) -> None:
     kube, role = stage.kube, manager_of(control_plane, tmp_path)
-    pools = [a_pool() for _ in range(4)]
+    pools = [a_pool() for _ in range(3)]
     try:
         for number, pool in enumerate(pools):
             await role.start()
