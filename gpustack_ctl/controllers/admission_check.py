@@ -4,14 +4,15 @@ Kueue has reserved quota and topology-aware scheduling has chosen the nodes, bot
 themselves are looked at, and the Workload is told Ready, with a plan of which Pod takes which card, or Retry, with the
 nearest miss. One Workload is judged at a time, and what was just answered is in the cache before the next is judged.
 
+A Retry takes the quota back at once and parks the Workload in a pin that no node matches; `parking` lets it go when
+there is room. Where it queues for no pool of ours, or while pins are out of use, a held Workload keeps its reservation
+for the 30 s that its Retry asks for; Kueue 0.19 then evicts it, places it anew within 0.1 s and it is judged again. It
+need not come to that: when a ledger, a Node, a Pod or another Workload that it depends on changes, it is judged at
+once, and a Ready replaces the Retry. Kueue would still sit out the delay, which it noted in
+`status.requeueState.requeueAt`; with that field removed in the same patch it admits the Workload in under 0.1 s.
+
 Owns our entry in `status.admissionChecks` of every Workload that lists it, the removal of the delay that an earlier
 Retry of ours asked for, and the parking of a Workload in its pin.
-
-A held Workload keeps its reservation for the 30 s that its Retry asks for; Kueue 0.19 then evicts it, places it anew
-within 0.1 s and it is judged again. It need not come to that: when a ledger, a Node, a Pod or another Workload that it
-depends on changes, it is judged at once, and a Ready replaces the Retry. Kueue would still sit out the delay, which it
-noted in `status.requeueState.requeueAt`; with that field removed in the same patch it admits the Workload in under 0.1
-s.
 
 Woken by Workloads that await a verdict, and, for those on hold, by Devices, Nodes, Pods, flavors, instance types and
 the end of other Workloads on their nodes; by priority, then age.

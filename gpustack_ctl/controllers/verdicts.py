@@ -15,7 +15,7 @@ from gpustack_ctl.controllers.workloads import check_state, roles_of
 from gpustack_ctl.kube.objects import Obj
 
 RETRY_SECONDS = 30
-"""How long Kueue waits before it places a held Workload again."""
+"""How long a Workload that no pin parks is held before Kueue places it again."""
 
 _LONGEST_MESSAGE = 32_768
 
