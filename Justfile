@@ -26,7 +26,7 @@ integration *args:
 e2e *args:
     uv run pytest tests/e2e "$@"
 
-# Speeds, as a table and build/bench.json; PART is one of core webhook gate3 agent chain fleet informer end-to-end.
+# Speeds, as a table and build/bench.json; PART is one of core partitions informer webhook gate3 chain fleet agent end-to-end.
 bench *parts:
     uv run python -m tests.bench "$@"
 
