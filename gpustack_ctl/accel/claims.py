@@ -52,11 +52,6 @@ class ContainerClaims:
             if claim.resource.kind is kind and claim.resource.manufacturer.key == manufacturer.key
         )
 
-    @property
-    def manufacturers(self) -> tuple[Manufacturer, ...]:
-        """The manufacturers claimed from, in order of appearance."""
-        return tuple({claim.resource.manufacturer.key: claim.resource.manufacturer for claim in self.claims}.values())
-
     def field(self, key: str) -> str:
         """Where `key` stands, or would stand, in this container."""
         return f"{self.path}.resources.limits[{key}]"

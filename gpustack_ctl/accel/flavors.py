@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpustack_ctl.accel import labels
-from gpustack_ctl.accel.features import AcceleratorFacts, NodeFacts, identity
+from gpustack_ctl.accel.features import AcceleratorFacts, NodeFacts
 from gpustack_ctl.accel.naming import GENERIC, entrance_name, flavor_name, queue_name, topology_name
 from gpustack_ctl.accel.profiles import TopologyProfile
 from gpustack_ctl.accel.unit_presets import unit_preset
@@ -86,18 +86,6 @@ def pool_has_flavor(instance_type: Mapping[str, Any], flavor: Mapping[str, Any])
         and (general == GENERIC or found.get(labels.general(general)) == "true")
         and found.get(labels.OS) == spec.get("os")
         and found.get(labels.ARCH) == spec.get("arch")
-    )
-
-
-def queue_of_flavor(flavor: Mapping[str, Any], *, aware_cpu: bool) -> str | None:
-    """The name of the derived pool that a ResourceFlavor belongs to; None for a flavor that is not ours."""
-    found = _labels(flavor)
-    gkey = identity(found, labels.GENERAL_PREFIX)
-    if found.get(labels.RESOURCE_TYPE) != labels.TYPE_NODES or gkey is None:
-        return None
-    akey = identity(found, labels.ACCELERATABLE_PREFIX)
-    return queue_name(
-        gkey=gkey, akey=akey, os=found.get(labels.OS, ""), arch=found.get(labels.ARCH, ""), aware=aware_cpu
     )
 
 

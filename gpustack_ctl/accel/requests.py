@@ -51,12 +51,6 @@ class PodDemand:
         return not self.containers and not self.errors
 
     @property
-    def family(self) -> Family | None:
-        """The family all claims share; None when there is no claim or there are several families."""
-        families = {demand.family for demand in self.containers}
-        return families.pop() if len(families) == 1 else None
-
-    @property
     def manufacturer(self) -> str | None:
         """The manufacturer all claims share; None when there is no claim or there are several."""
         keys = {demand.manufacturer for demand in self.containers}

@@ -35,11 +35,6 @@ def mib_units(mib: int, *, vram_mib: int) -> int:
     return mib * M // vram_mib
 
 
-def saturating_add(*values: int) -> int:
-    """The sum of non-negative values, never past int64."""
-    return min(sum(values), INT64_MAX)
-
-
 def saturating_mul(left: int, right: int) -> int:
     """The product of non-negative values, never past int64."""
     return min(left * right, INT64_MAX)

@@ -144,11 +144,6 @@ class PoolViews:
             self._add(contributed, 1)
         return True
 
-    @property
-    def nodes(self) -> Iterable[str]:
-        """The nodes that contribute."""
-        return self._nodes.keys()
-
     def views(self) -> FourViews:
         """The four views now."""
         sums, most = self._sums, {name: max(counted, default=0) for name, counted in self._most.items()}

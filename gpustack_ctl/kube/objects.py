@@ -69,11 +69,3 @@ def is_true(obj: Obj, kind: str) -> bool:
     """Whether the status condition of that type says True."""
     found = condition(obj, kind)
     return found is not None and found.get("status") == "True"
-
-
-def owner_of(obj: Obj) -> Obj | None:
-    """The controlling owner reference, or None."""
-    for owner in obj["metadata"].get("ownerReferences") or ():
-        if owner.get("controller"):
-            return dict(owner)
-    return None

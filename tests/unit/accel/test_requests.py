@@ -90,11 +90,11 @@ def test_every_container_says_which_group_it_is_in() -> None:
     ]
 
 
-def test_family_and_manufacturer_are_those_of_all_claims() -> None:
+def test_the_manufacturer_is_that_of_all_claims() -> None:
     both = read(container({GPU: "1"}), container({GPU: "1"}, "b"))
     mixed = read(container({GPU: "1"}), container({"amd.com/gpu.shared": "1"}, "b"))
-    assert (both.family, both.manufacturer, both.none) == (Family.EXCLUSIVE, "nvidia", False)
-    assert (mixed.family, mixed.manufacturer, mixed.none) == (None, None, False)
+    assert (both.manufacturer, both.none) == ("nvidia", False)
+    assert (mixed.manufacturer, mixed.none) == (None, False)
 
 
 def test_a_pod_without_accelerators_asks_for_none() -> None:

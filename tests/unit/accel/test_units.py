@@ -17,7 +17,6 @@ from gpustack_ctl.accel.units import (
     mib_units,
     percentage_units,
     quantity,
-    saturating_add,
     saturating_mul,
     stands_for,
 )
@@ -193,8 +192,6 @@ def test_one_number_has_several_spellings() -> None:
     assert not stands_for(None, 0)
 
 
-def test_products_and_sums_stop_at_int64() -> None:
+def test_products_stop_at_int64() -> None:
     assert saturating_mul(INT64_MAX, 2) == INT64_MAX
     assert saturating_mul(3, M) == 3 * M
-    assert saturating_add(INT64_MAX, 1, 1) == INT64_MAX
-    assert saturating_add(1, 2, 3) == 6

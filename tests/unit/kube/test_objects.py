@@ -11,7 +11,6 @@ from gpustack_ctl.kube.objects import (
     key_of,
     labels_of,
     namespace_of,
-    owner_of,
     split_key,
     uid_of,
     version_of,
@@ -22,7 +21,7 @@ BARE: Obj = {"metadata": {"name": "bare"}}
 
 def test_a_bare_object_reads_as_empty() -> None:
     assert (namespace_of(BARE), uid_of(BARE), version_of(BARE), deleting(BARE)) == ("", "", 0, False)
-    assert (labels_of(BARE), annotations_of(BARE), condition(BARE, "Ready"), owner_of(BARE)) == ({}, {}, None, None)
+    assert (labels_of(BARE), annotations_of(BARE), condition(BARE, "Ready")) == ({}, {}, None)
 
 
 @pytest.mark.parametrize("key", ["ns/name", "name"])
