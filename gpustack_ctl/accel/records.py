@@ -50,6 +50,14 @@ def record_of(pod: Mapping[str, Any]) -> Record:
     return _NOTHING if text is None else parse_record(text)
 
 
+def readable_record(pod: Mapping[str, Any]) -> Record:
+    """The record of a Pod object as far as one can go by it: empty when it has none, or one that cannot be read."""
+    try:
+        return record_of(pod)
+    except RecordError:
+        return _NOTHING
+
+
 @lru_cache(maxsize=8192)
 def parse_record(text: str) -> Record:
     """Read an allocation record; raises RecordError."""

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from gpustack_ctl.accel.cards import PodKey
 from gpustack_ctl.accel.labels import ALLOCATED
-from gpustack_ctl.accel.records import Record, RecordError, format_record, record_of
+from gpustack_ctl.accel.records import format_record, readable_record
 from gpustack_ctl.agent.fault_points import reach
 from gpustack_ctl.agent.publication import FIELD_MANAGER
 from gpustack_ctl.agent.reservations import Reservations
@@ -45,7 +45,7 @@ class PodRecords(Controller):
         promised = self._reservations.record(uid_of(pod))
         if not promised:
             return DONE
-        record = format_record({**_readable(pod), **promised})
+        record = format_record({**readable_record(pod), **promised})
         if annotations_of(pod).get(ALLOCATED) == record:
             return DONE
         # With its uid, so that a record never lands on a new Pod of an old name.
@@ -70,10 +70,3 @@ def _record_differs(old: Obj | None, new: Obj | None) -> bool:
     if new is None:
         return False
     return old is None or annotations_of(old).get(ALLOCATED) != annotations_of(new).get(ALLOCATED)
-
-
-def _readable(pod: Obj) -> Record:
-    try:
-        return record_of(pod)
-    except RecordError:
-        return {}

@@ -14,7 +14,7 @@ import structlog
 from gpustack_ctl.accel.families import KeyKind, Manufacturers
 from gpustack_ctl.accel.ledger import pod_key
 from gpustack_ctl.accel.placement import choices
-from gpustack_ctl.accel.records import Entry, RecordError, record_of
+from gpustack_ctl.accel.records import Entry, readable_record
 from gpustack_ctl.agent.identify import Claim
 from gpustack_ctl.agent.node_ledger import NodeLedger
 from gpustack_ctl.agent.pod_resources import PodResources, PodResourcesUnavailable
@@ -80,7 +80,8 @@ def _entries(
     family = resource.family
     if family is None:
         return ()
-    recorded = tuple(entry for entry in _recorded(claim) if entry.mode is family.mode)
+    written = readable_record(claim.pod).get(claim.container, ())
+    recorded = tuple(entry for entry in written if entry.mode is family.mode)
     if recorded:
         return recorded
     if resource.kind is KeyKind.PARTITIONED:
@@ -94,10 +95,3 @@ def _entries(
     except AllocationRefused:
         return None
     return tuple(choice.entry() for choice in choices(demand, cards, ledger.cards))
-
-
-def _recorded(claim: Claim) -> tuple[Entry, ...]:
-    try:
-        return record_of(claim.pod).get(claim.container, ())
-    except RecordError:
-        return ()

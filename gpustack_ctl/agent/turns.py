@@ -12,7 +12,7 @@ from gpustack_ctl.accel.cards import NodeCards
 from gpustack_ctl.accel.families import Manufacturers
 from gpustack_ctl.accel.labels import accelerator
 from gpustack_ctl.accel.pools import Pool
-from gpustack_ctl.accel.records import Record, RecordError, record_of
+from gpustack_ctl.accel.records import Record, readable_record
 from gpustack_ctl.accel.requests import ContainerDemand, read_pod
 from gpustack_ctl.agent.identify import Claim, Identifier
 from gpustack_ctl.agent.inventory import DetectedModel
@@ -130,17 +130,10 @@ class Turns:
 
     def record(self, pod: Obj) -> Record:
         """What the Pod holds: what it was promised here, else what is written on it."""
-        return self._reservations.record(uid_of(pod)) or _written(pod)
+        return self._reservations.record(uid_of(pod)) or readable_record(pod)
 
     def _of(self, resource: PluginResource, claim: Claim) -> Turn:
         return Turn(resource, claim, self._ledger.cards_for(claim.pod, claim.container), self._table)
-
-
-def _written(pod: Obj) -> Record:
-    try:
-        return record_of(pod)
-    except RecordError:
-        return {}
 
 
 def _may_use(pod: Obj, model: DetectedModel) -> bool:

@@ -22,7 +22,7 @@ from gpustack_ctl.accel.labels import HOSTNAME, KUEUE_PODSET, KUEUE_WORKLOAD, PL
 from gpustack_ctl.accel.ledger import Ledger, is_held, pod_key, rebuild
 from gpustack_ctl.accel.plans import PodPlan, open_entries, parse_plan
 from gpustack_ctl.accel.pools import Pool, pool_of
-from gpustack_ctl.accel.records import Record, RecordError, record_of
+from gpustack_ctl.accel.records import readable_record
 from gpustack_ctl.accel.requests import read_pod
 from gpustack_ctl.controllers.demands import UnclearError, counts_of, demands_of
 from gpustack_ctl.controllers.sources import Sources
@@ -182,15 +182,7 @@ def _open_plan(workload: Obj, role: str, node: str, held: Iterable[Obj]) -> tupl
     updates = (check_state(workload) or {}).get("podSetUpdates") or ()
     texts = [(update.get("annotations") or {}).get(PLANNED) for update in updates if update.get("name") == role]
     entries = parse_plan(texts[0], node) if texts and texts[0] else ()
-    return open_entries(entries, _records(held))
-
-
-def _records(pods: Iterable[Obj]) -> Iterator[Record]:
-    for pod in pods:
-        try:
-            yield record_of(pod)
-        except RecordError:
-            continue  # a record that cannot be read matches no entry; the ledger counts its cards as held
+    return open_entries(entries, map(readable_record, held))
 
 
 def _pool_of_card(card: Card) -> Pool:

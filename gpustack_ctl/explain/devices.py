@@ -6,7 +6,7 @@ It serves every Pod on its node, whether the Pod came through a queue or not.
 from gpustack_ctl.accel.families import Manufacturers, Mode
 from gpustack_ctl.accel.labels import ALLOCATED
 from gpustack_ctl.accel.ledger import asking
-from gpustack_ctl.accel.records import Entry, RecordError, record_of
+from gpustack_ctl.accel.records import Entry, RecordError, readable_record, record_of
 from gpustack_ctl.accel.refusals import percent
 from gpustack_ctl.explain.answers import Answer
 from gpustack_ctl.kube.objects import Obj
@@ -38,11 +38,7 @@ def settled(pod: Obj, table: Manufacturers) -> Answer:
 
 def cards_of_pod(pod: Obj) -> list[str]:
     """The ids of the cards a Pod holds by its record, each once, in the record's order; none if it cannot be read."""
-    try:
-        record = record_of(pod)
-    except RecordError:
-        return []
-    return list(dict.fromkeys(entry.id for entries in record.values() for entry in entries))
+    return list(dict.fromkeys(entry.id for entries in readable_record(pod).values() for entry in entries))
 
 
 def _entry(entry: Entry) -> str:
