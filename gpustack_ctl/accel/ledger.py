@@ -101,7 +101,7 @@ def rebuild(
         promised.setdefault(reservation.pod, {})[reservation.container] = reservation.entries
     for pod in pods:
         key = pod_key(pod)
-        finished = pod.get("status", {}).get("phase") in _FINISHED
+        finished = is_finished(pod)
         account.take(
             key, pod, table, promised.pop(key, {}), finished=finished, released=finished and release_terminated
         )
@@ -159,6 +159,11 @@ def is_held(pod: Mapping[str, Any], table: Manufacturers) -> bool:
     except RecordError:
         return False
     return asking(pod, table).keys() <= record.keys()
+
+
+def is_finished(pod: Mapping[str, Any]) -> bool:
+    """Whether the Pod's containers have ended for good; its object may stay for long."""
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
 def asking(pod: Mapping[str, Any], table: Manufacturers) -> dict[str, tuple[ResourceKey, ...]]:
@@ -255,8 +260,6 @@ class _Account:
             tuple(sorted(self.strays, key=lambda report: (report.pod, report.container, report.card))),
         )
 
-
-_FINISHED = frozenset({"Succeeded", "Failed"})
 
 #: What a card is charged whatever its record says; slices and partitions are charged what was recorded.
 _CHARGES = {Mode.EXCLUSIVE: M, Mode.SHARED: SHARE_UNITS}

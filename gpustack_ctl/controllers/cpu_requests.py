@@ -10,9 +10,9 @@ from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
 from typing import Any
 
+from gpustack_ctl.accel.ledger import is_finished
 from gpustack_ctl.kube.objects import Obj
 
-_FINISHED = frozenset({"Succeeded", "Failed"})
 _MILLICORES = {
     suffix: Decimal(1000) * scale
     for suffix, scale in {
@@ -42,7 +42,7 @@ class CpuRequests:
 
 def node_of(pod: Obj | None) -> str:
     """The node that a Pod takes CPU from: empty while it is bound to none, and once it has finished."""
-    if pod is None or (pod.get("status") or {}).get("phase") in _FINISHED:
+    if pod is None or is_finished(pod):
         return ""
     return pod["spec"].get("nodeName") or ""
 

@@ -19,7 +19,7 @@ from gpustack_ctl.accel.families import Manufacturers
 from gpustack_ctl.accel.feasibility import Demand
 from gpustack_ctl.accel.inflight import Inflight, occupy
 from gpustack_ctl.accel.labels import HOSTNAME, KUEUE_PODSET, KUEUE_WORKLOAD, PLANNED
-from gpustack_ctl.accel.ledger import Ledger, is_held, pod_key, rebuild
+from gpustack_ctl.accel.ledger import Ledger, is_finished, is_held, pod_key, rebuild
 from gpustack_ctl.accel.plans import PodPlan, open_entries, parse_plan
 from gpustack_ctl.accel.pools import Pool, pool_of
 from gpustack_ctl.accel.records import readable_record
@@ -30,8 +30,6 @@ from gpustack_ctl.controllers.workloads import check_state, holds_accelerators, 
 from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.objects import Obj, annotations_of, key_of, labels_of, name_of, namespace_of
 from gpustack_ctl.kube.resources import PODS
-
-_FINISHED = frozenset({"Succeeded", "Failed"})
 
 
 class Fleet:
@@ -115,7 +113,7 @@ class Fleet:
                 continue
             mine = [pod for pod in pods if labels_of(pod).get(KUEUE_PODSET, demand.role) == demand.role]
             held = [pod for pod in mine if is_held(pod, self._table)]
-            waiting = sum(not _finished(pod) and not is_held(pod, self._table) for pod in mine)
+            waiting = sum(not is_finished(pod) and not is_held(pod, self._table) for pod in mine)
             coming = max(demand.pods - len(held), waiting)
             if coming > 0:
                 plan = _open_plan(workload, demand.role, node, held)
@@ -166,10 +164,6 @@ def _node_of(pod: Obj) -> tuple[str, ...]:
 def _workload_of(pod: Obj) -> tuple[str, ...]:
     name = annotations_of(pod).get(KUEUE_WORKLOAD)
     return (f"{namespace_of(pod)}/{name}",) if name else ()
-
-
-def _finished(pod: Obj) -> bool:
-    return (pod.get("status") or {}).get("phase") in _FINISHED
 
 
 def _destined(pod: Obj) -> str:

@@ -5,7 +5,7 @@ It serves every Pod on its node, whether the Pod came through a queue or not.
 
 from gpustack_ctl.accel.families import Manufacturers, Mode
 from gpustack_ctl.accel.labels import ALLOCATED
-from gpustack_ctl.accel.ledger import asking
+from gpustack_ctl.accel.ledger import asking, is_finished
 from gpustack_ctl.accel.records import Entry, RecordError, readable_record, record_of
 from gpustack_ctl.accel.refusals import percent
 from gpustack_ctl.explain.answers import Answer
@@ -32,7 +32,7 @@ def settled(pod: Obj, table: Manufacturers) -> Answer:
     message = ", ".join(dict.fromkeys(map(_entry, held)))
     if missing := sorted(claims.keys() - record.keys()):
         return Answer(5, message, "waiting", f"no card settled yet for {', '.join(missing)}")
-    ended = ", which has ended" if status.get("phase") in ("Succeeded", "Failed") else ""
+    ended = ", which has ended" if is_finished(pod) else ""
     return Answer(5, f"the live cards of node {pod['spec'].get('nodeName')}{ended}", "passed", message)
 
 
