@@ -15,6 +15,7 @@ from anyio.abc import TaskStatus
 
 from gpustack_ctl.accel.families import Manufacturers, manufacturers
 from gpustack_ctl.accel.profiles import DEFAULT_LEVELS, read_levels
+from gpustack_ctl.accel.switches import release_terminated
 from gpustack_ctl.controllers import crd_install
 from gpustack_ctl.controllers.admission_check import AdmissionCheck
 from gpustack_ctl.controllers.device_check import DeviceCheck
@@ -59,7 +60,6 @@ from gpustack_ctl.webhooks.run import WebhookConfig, Webhooks
 log = structlog.get_logger()
 
 KUEUE = (ADMISSION_CHECKS, CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS, TOPOLOGIES, WORKLOADS)
-RELEASE_TERMINATED = "GPUSTACK_LEDGER_RELEASE_TERMINATED_PODS"
 HOLD_RESERVE_AFTER = "GPUSTACK_HOLD_RESERVE_AFTER"
 TOPOLOGY_LEVELS = "GPUSTACK_TOPOLOGY_LEVELS"
 RETRY_SECONDS = 2.0
@@ -116,8 +116,7 @@ def controllers(
 ) -> tuple[Controller, ...]:
     """The controllers, in the order in which a node becomes a place to run."""
     settings = Settings(sources.settings)
-    release = os.environ.get(RELEASE_TERMINATED, "true").lower() != "false"
-    fleet = Fleet(kube=kube, sources=sources, table=table, release_terminated=release)
+    fleet = Fleet(kube=kube, sources=sources, table=table, release_terminated=release_terminated(os.environ))
     levels = topology_levels(os.environ)
     pins = Pins(kube=kube, sources=sources, settings=settings, table=table)
     rooms = Rooms(sources=sources, fleet=fleet)

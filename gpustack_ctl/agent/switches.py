@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-_OFF = frozenset({"false", "off", "no", "0"})
+from gpustack_ctl.accel.switches import is_on, release_terminated
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,17 +28,12 @@ class Switches:
 
 def switches(env: Mapping[str, str], *, manufacturers: Mapping[str, object]) -> Switches:
     """The switches that `env` sets; `manufacturers` has the keys of those known."""
-
-    def on(name: str, *, default: bool) -> bool:
-        value = env.get(name, "").strip().lower()
-        return value not in _OFF if value else default
-
     return Switches(
-        sliced_allocate_gate=on("GPUSTACK_DEVICE_PLUGIN_SLICED_ALLOCATE_GATE", default=True),
-        identify_by_kubelet=on("GPUSTACK_DEVICE_PLUGIN_IDENTIFY_BY_KUBELET", default=True),
-        release_terminated_pods=on("GPUSTACK_LEDGER_RELEASE_TERMINATED_PODS", default=True),
-        group_id_with_memory=on("GPUSTACK_DEVICES_GROUP_ID_WITH_MEMORY", default=False),
-        unenforced=frozenset(key for key in manufacturers if not on(isolation_switch(key), default=True)),
+        sliced_allocate_gate=is_on(env, "GPUSTACK_DEVICE_PLUGIN_SLICED_ALLOCATE_GATE", default=True),
+        identify_by_kubelet=is_on(env, "GPUSTACK_DEVICE_PLUGIN_IDENTIFY_BY_KUBELET", default=True),
+        release_terminated_pods=release_terminated(env),
+        group_id_with_memory=is_on(env, "GPUSTACK_DEVICES_GROUP_ID_WITH_MEMORY", default=False),
+        unenforced=frozenset(key for key in manufacturers if not is_on(env, isolation_switch(key), default=True)),
         cdi_annotations=frozenset(
             key for key in manufacturers if env.get(_injection_switch(key), "").strip() == "cdi-annotations"
         ),

@@ -9,6 +9,7 @@ import orjson
 from gpustack_ctl.accel.families import Manufacturers, manufacturers
 from gpustack_ctl.accel.labels import PLACEMENT_PIN, PLANNED
 from gpustack_ctl.accel.pools import pool_of
+from gpustack_ctl.accel.switches import release_terminated
 from gpustack_ctl.controllers.fleet import Fleet
 from gpustack_ctl.controllers.pins import pin_of
 from gpustack_ctl.controllers.sources import Sources
@@ -39,7 +40,7 @@ class _Reading:
 
     def __init__(self, kube: Kube, sources: Sources, table: Manufacturers) -> None:
         self._kube, self._sources, self._table = kube, sources, table
-        self._fleet = Fleet(kube=kube, sources=sources, table=table)
+        self._fleet = Fleet(kube=kube, sources=sources, table=table, release_terminated=release_terminated(os.environ))
 
     async def pod(self, name: str, namespace: str) -> Explanation:
         pod = find(self._sources.pods, name, namespace)
