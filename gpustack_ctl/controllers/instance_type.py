@@ -26,10 +26,10 @@ from gpustack_ctl.controllers.node_queue import APPLIED_STOP_POLICY, groups_for,
 from gpustack_ctl.controllers.pace import Pace
 from gpustack_ctl.controllers.pool_views import PoolLedgers
 from gpustack_ctl.controllers.pools import PoolSelector, ready, selector_of
-from gpustack_ctl.controllers.settings import MIXED_ON_NODE, Settings
+from gpustack_ctl.controllers.settings import Settings
 from gpustack_ctl.controllers.sources import Sources, labels_changed, spec_changed
 from gpustack_ctl.controllers.writes import part_of, settle
-from gpustack_ctl.crds.setting import AWARE_CPU_MANUFACTURER
+from gpustack_ctl.crds.setting import AWARE_CPU_MANUFACTURER, MIXED_ON_NODE
 from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.controller import DONE, Controller, Result, Wake, again, changes
 from gpustack_ctl.kube.errors import AlreadyExists

@@ -20,10 +20,10 @@ from gpustack_ctl.accel.features import NodeFacts, node_facts
 from gpustack_ctl.accel.flavors import FlavorPlan, FlavorSettings, plan_flavors
 from gpustack_ctl.accel.labels import RESOURCE_TYPE, TYPE_NODES
 from gpustack_ctl.controllers.pace import Pace
-from gpustack_ctl.controllers.settings import DERIVED_FROM_NODE, MIXED_ON_NODE, Settings
+from gpustack_ctl.controllers.settings import Settings
 from gpustack_ctl.controllers.sources import spec_changed
 from gpustack_ctl.controllers.writes import settle
-from gpustack_ctl.crds.setting import AWARE_CPU_MANUFACTURER
+from gpustack_ctl.crds.setting import AWARE_CPU_MANUFACTURER, DERIVED_FROM_NODE, MIXED_ON_NODE
 from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.controller import DONE, Controller, Result, Wake, again, changes
 from gpustack_ctl.kube.errors import AlreadyExists

@@ -13,9 +13,10 @@ from collections.abc import Iterable
 import structlog
 
 from gpustack_ctl.accel.labels import MANAGED, TOPOLOGY_PROFILE
-from gpustack_ctl.controllers.settings import NODE_MANAGEMENT_MANUAL, Settings
+from gpustack_ctl.controllers.settings import Settings
 from gpustack_ctl.controllers.sources import labels_changed
 from gpustack_ctl.controllers.writes import NODES_AT_ONCE, part_of, settle
+from gpustack_ctl.crds.setting import NODE_MANAGEMENT_MANUAL
 from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.controller import DONE, Controller, Result, Wake, changes
 from gpustack_ctl.kube.errors import NotFound

@@ -27,8 +27,9 @@ from gpustack_ctl.accel.labels import (
 )
 from gpustack_ctl.accel.queues import GroupsPlan, QueueState, StopPolicy, plan_groups, stop_policy
 from gpustack_ctl.accel.units import QuantityError, quantity
-from gpustack_ctl.controllers.settings import DRAIN_WHEN_NO_FLAVORS, Settings
+from gpustack_ctl.controllers.settings import Settings
 from gpustack_ctl.controllers.sources import Sources, spec_changed
+from gpustack_ctl.crds.setting import DRAIN_WHEN_NO_FLAVORS
 from gpustack_ctl.kube.apply import subset_equal
 from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.controller import DONE, Controller, Result, Wake, changes

@@ -6,11 +6,6 @@ from gpustack_ctl.crds.setting import is_on
 from gpustack_ctl.kube.controller import Wake
 from gpustack_ctl.kube.informer import Informer
 
-NODE_MANAGEMENT_MANUAL = "node-management-manual"
-MIXED_ON_NODE = "instance-type-mixed-on-node"
-DERIVED_FROM_NODE = "instance-type-derived-from-node"
-DRAIN_WHEN_NO_FLAVORS = "instance-type-drain-when-no-flavors"
-
 
 class Settings:
     """The switches as they stand now."""

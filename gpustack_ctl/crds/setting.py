@@ -21,13 +21,20 @@ class Switch:
     description: str
 
 
+WORKLOAD_FIT_AFFINITY = "workload-fit-affinity"
+NODE_MANAGEMENT_MANUAL = "node-management-manual"
+MIXED_ON_NODE = "instance-type-mixed-on-node"
+DERIVED_FROM_NODE = "instance-type-derived-from-node"
+DRAIN_WHEN_NO_FLAVORS = "instance-type-drain-when-no-flavors"
+AWARE_CPU_MANUFACTURER = "instance-type-aware-cpu-manufacturer"
+
 SWITCHES = (
-    Switch("workload-fit-affinity", True, "Pin Workloads to the nodes where one of their Pods fits on a card."),
-    Switch("node-management-manual", False, "Manage only the nodes that a person has labelled."),
-    Switch("instance-type-mixed-on-node", True, "Let a node with accelerators also serve CPU-only pools."),
-    Switch("instance-type-derived-from-node", True, "Make an InstanceType for every kind of node that appears."),
-    Switch("instance-type-drain-when-no-flavors", True, "Drain a pool whose last flavor is gone."),
-    Switch("instance-type-aware-cpu-manufacturer", False, "Tell pools apart by CPU model."),
+    Switch(WORKLOAD_FIT_AFFINITY, True, "Pin Workloads to the nodes where one of their Pods fits on a card."),
+    Switch(NODE_MANAGEMENT_MANUAL, False, "Manage only the nodes that a person has labelled."),
+    Switch(MIXED_ON_NODE, True, "Let a node with accelerators also serve CPU-only pools."),
+    Switch(DERIVED_FROM_NODE, True, "Make an InstanceType for every kind of node that appears."),
+    Switch(DRAIN_WHEN_NO_FLAVORS, True, "Drain a pool whose last flavor is gone."),
+    Switch(AWARE_CPU_MANUFACTURER, False, "Tell pools apart by CPU model."),
     Switch("instance-general-resources-overcommit", True, "Let Instances overcommit CPU and memory."),
     Switch("instance-privileged-allowed", False, "Let Instances run privileged."),
     Switch("instance-host-path-volume-allowed", False, "Let Instances mount paths of the host."),
@@ -35,9 +42,6 @@ SWITCHES = (
         "model-deployment-kv-cache-dtype-owned", True, "Let a ModelDeployment's pool decide the KV cache's data type."
     ),
 )
-
-WORKLOAD_FIT_AFFINITY = "workload-fit-affinity"
-AWARE_CPU_MANUFACTURER = "instance-type-aware-cpu-manufacturer"
 
 _DEFAULTS = {switch.name: switch.default for switch in SWITCHES}
 _TRUTH = {"true": True, "false": False}
