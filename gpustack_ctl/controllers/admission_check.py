@@ -35,7 +35,7 @@ from gpustack_ctl.controllers.demands import UnclearError, demands_of, nodes_of_
 from gpustack_ctl.controllers.fleet import Fleet
 from gpustack_ctl.controllers.pins import Pins, is_active, landed, pin_of, urgency
 from gpustack_ctl.controllers.sources import Sources, claim_changed, labels_changed, spec_changed
-from gpustack_ctl.controllers.verdicts import Verdict, is_news, undelay_patch, verdict_patch
+from gpustack_ctl.controllers.verdicts import FOUND, HELD, Verdict, is_news, undelay_patch, verdict_patch
 from gpustack_ctl.controllers.workloads import (
     awaits_verdict,
     check_state,
@@ -177,11 +177,9 @@ class AdmissionCheck(Controller):
         nodes = sorted(nodes_of(workload))
         log.info("verdict", workload=key_of(workload), state=verdict.state, message=verdict.message, nodes=nodes)
         if verdict.state == "Retry":
-            self._events.emit(
-                workload, type="Warning", reason="AcceleratorsHeld", action="Hold", message=verdict.message
-            )
+            self._events.emit(workload, type="Warning", reason=HELD, action="Hold", message=verdict.message)
         elif (check_state(workload) or {}).get("state") == "Retry":
-            self._events.emit(workload, reason="AcceleratorsFound", action="Release", message=verdict.message)
+            self._events.emit(workload, reason=FOUND, action="Release", message=verdict.message)
 
     def _woken_by_workload(self, old: Obj | None, new: Obj | None) -> list[str]:
         """The Workload itself while it awaits something of us; and those on hold on nodes that it lets go."""

@@ -25,6 +25,7 @@ from gpustack_ctl.controllers.clock import now
 from gpustack_ctl.controllers.pins import Pins, is_active, landed, pin_of
 from gpustack_ctl.controllers.rooms import Rooms
 from gpustack_ctl.controllers.sources import Sources
+from gpustack_ctl.controllers.verdicts import HELD
 from gpustack_ctl.kube.controller import DONE, Controller, Result, Wake, again, changes
 from gpustack_ctl.kube.errors import Conflict, NotFound
 from gpustack_ctl.kube.events import Events
@@ -101,7 +102,7 @@ class Stranded(Controller):
         if not landed(patched):
             return
         log.info("parked before it was placed", workload=key_of(workload), message=why)
-        self._events.emit(workload, type="Warning", reason="AcceleratorsHeld", action="Hold", message=why)
+        self._events.emit(workload, type="Warning", reason=HELD, action="Hold", message=why)
 
 
 def _in_vain(workload: Obj) -> bool:

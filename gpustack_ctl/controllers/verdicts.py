@@ -17,6 +17,9 @@ from gpustack_ctl.kube.objects import Obj
 RETRY_SECONDS = 30
 """How long a Workload that no pin parks is held before Kueue places it again."""
 
+HELD, FOUND = "AcceleratorsHeld", "AcceleratorsFound"
+"""Reasons of the events that tell of a verdict. Kueue resets the check's words; for an hour these still say them."""
+
 _LONGEST_MESSAGE = 32_768
 
 

@@ -1,13 +1,12 @@
 """What only an event still tells: Kueue resets a check's words, and a Pod that was refused leaves no object at all."""
 
+from gpustack_ctl.controllers.verdicts import FOUND, HELD
 from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.objects import Obj, Objs, name_of, namespace_of
 from gpustack_ctl.kube.resources import EVENTS
 
 _GATE_1 = "worker.gpustack.ai"
 """In the name of every webhook of ours, which the API server puts into a refusal."""
-
-HELD, FOUND = "AcceleratorsHeld", "AcceleratorsFound"
 
 
 async def last_hold(kube: Kube, workload: Obj) -> str:

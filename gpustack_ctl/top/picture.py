@@ -9,8 +9,9 @@ from gpustack_ctl.accel.families import Manufacturers, Mode
 from gpustack_ctl.accel.ledger import published, rebuild
 from gpustack_ctl.controllers.pins import pin_of, urgency
 from gpustack_ctl.controllers.sources import Sources
+from gpustack_ctl.controllers.verdicts import HELD
 from gpustack_ctl.controllers.workloads import check_state
-from gpustack_ctl.explain.events import HELD, moment
+from gpustack_ctl.explain.events import moment
 from gpustack_ctl.kube.objects import Obj, Objs, condition, deleting, is_true, key_of, name_of, namespace_of, uid_of
 
 VIEWS = ("accelerator", "acceleratorShared", "acceleratorSliced", "acceleratorPartitioned", "cpu")

@@ -10,7 +10,7 @@ from rich.live import Live
 
 from gpustack_ctl.accel.families import Manufacturers, manufacturers
 from gpustack_ctl.controllers.sources import Sources
-from gpustack_ctl.explain.events import HELD
+from gpustack_ctl.controllers.verdicts import HELD
 from gpustack_ctl.explain.snapshot import snapshot
 from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.informer import Informer, Informers

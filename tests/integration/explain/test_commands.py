@@ -10,7 +10,8 @@ from anyio.streams.text import TextReceiveStream
 from gpustack_ctl.accel.families import Mode
 from gpustack_ctl.accel.labels import KUEUE_QUEUE_NAME
 from gpustack_ctl.accel.units import M, percentage_units
-from gpustack_ctl.explain.events import FOUND, HELD, last_hold
+from gpustack_ctl.controllers.verdicts import FOUND, HELD
+from gpustack_ctl.explain.events import last_hold
 from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.events import Events
 from gpustack_ctl.kube.objects import name_of
