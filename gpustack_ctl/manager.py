@@ -147,7 +147,7 @@ def controllers(
             own_namespace=namespace,
         ),
         DeviceCheck(kube=kube, checks=sources.checks),
-        AdmissionCheck(kube=kube, sources=sources, fleet=fleet, pins=pins, events=events, table=table),
+        AdmissionCheck(kube=kube, sources=sources, fleet=fleet, pins=pins, events=events),
         PinLanding(workloads=sources.workloads, pins=pins),
         Stranded(sources=sources, pins=pins, rooms=rooms, events=events, table=table),
         Parking(

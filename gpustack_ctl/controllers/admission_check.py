@@ -25,13 +25,11 @@ from time import perf_counter
 
 import structlog
 
-from gpustack_ctl.accel.families import Manufacturers
 from gpustack_ctl.accel.feasibility import Demand, Miss, Plan, fit
 from gpustack_ctl.accel.pins import park
-from gpustack_ctl.accel.pools import pool_of
 from gpustack_ctl.controllers import metrics
 from gpustack_ctl.controllers.clock import now, seconds_since
-from gpustack_ctl.controllers.demands import UnclearError, demands_of, nodes_of_flavor
+from gpustack_ctl.controllers.demands import UnclearError, nodes_of_flavor
 from gpustack_ctl.controllers.fleet import Fleet
 from gpustack_ctl.controllers.pins import Pins, is_active, landed, pin_of, urgency
 from gpustack_ctl.controllers.sources import Sources, claim_changed, labels_changed, spec_changed
@@ -66,15 +64,12 @@ class AdmissionCheck(Controller):
     name = "admission-check"
     workers = 1  # a verdict must see the one before it
 
-    def __init__(
-        self, *, kube: Kube, sources: Sources, fleet: Fleet, pins: Pins, events: Events, table: Manufacturers
-    ) -> None:
+    def __init__(self, *, kube: Kube, sources: Sources, fleet: Fleet, pins: Pins, events: Events) -> None:
         self._kube = kube
         self._pins = pins
         self._sources = sources
         self._fleet = fleet
         self._events = events
-        self._table = table
         sources.workloads.add_index("on hold", _on_hold)
         sources.workloads.add_index("kept for", _kept_for)
 
@@ -144,9 +139,7 @@ class AdmissionCheck(Controller):
         for role in roles_of(workload):
             if role.unplaced:
                 raise UnclearError(f'role "{role.name}": {role.unplaced} of {role.pods} Pods have no node yet')
-        instance_type = self._sources.instance_types.get(_queue_of(workload))
-        pool = pool_of(instance_type, table=self._table) if instance_type is not None else None
-        return demands_of(workload, pool=pool, flavor_of=self._sources.flavors.get, table=self._table)
+        return self._fleet.demands(workload)
 
     def _candidates(self, workload: Obj, demands: Iterable[Demand]) -> set[str]:
         """The assigned nodes; where none was assigned by name, every node of the flavor."""
@@ -223,7 +216,3 @@ def _on_hold(workload: Obj) -> Iterable[str]:
     if not _awaits(workload):
         return ()
     return {*nodes_of(workload), *(ANYWHERE for role in roles_of(workload) if role.nodes is None)}
-
-
-def _queue_of(workload: Obj) -> str:
-    return str((workload["status"].get("admission") or {}).get("clusterQueue", ""))

@@ -74,6 +74,13 @@ class Fleet:
             promised.extend(self._promises(workload, name, bound))
         return occupy({name: ledger.on(name, counts_of(node))}, promised)[name]
 
+    def demands(self, workload: Obj) -> tuple[Demand, ...]:
+        """What a placed Workload wants of which cards, by the pool whose queue admitted it. Raises UnclearError."""
+        queue = (workload["status"].get("admission") or {}).get("clusterQueue", "")
+        instance_type = self._sources.instance_types.get(queue)
+        pool = pool_of(instance_type, table=self._table) if instance_type is not None else None
+        return demands_of(workload, pool=pool, flavor_of=self._sources.flavors.get, table=self._table)
+
     def holders(self, node: str) -> list[Obj]:
         """The Workloads that hold accelerators on the node, or were told that they will."""
         return self._sources.workloads.by_index("holding", node)
@@ -108,7 +115,7 @@ class Fleet:
         whatever the sum says.
         """
         pods = self._pods_of(workload, node, bound)
-        for demand in self._demands(workload):
+        for demand in self._promised_to(workload):
             if demand.node != node:
                 continue
             mine = [pod for pod in pods if labels_of(pod).get(KUEUE_PODSET, demand.role) == demand.role]
@@ -130,13 +137,10 @@ class Fleet:
         unbound = (pod for pod in known if _destined(pod) == node or (only and not _destined(pod)))
         return [*(pod for pod in bound if key in _workload_of(pod)), *unbound]
 
-    def _demands(self, workload: Obj) -> tuple[Demand, ...]:
+    def _promised_to(self, workload: Obj) -> tuple[Demand, ...]:
         """The demands of a Workload that was told Ready; one that has become unclear since has none to be read."""
-        queue = workload["status"]["admission"].get("clusterQueue", "")
-        instance_type = self._sources.instance_types.get(queue)
-        pool = pool_of(instance_type, table=self._table) if instance_type is not None else None
         try:
-            return demands_of(workload, pool=pool, flavor_of=self._sources.flavors.get, table=self._table)
+            return self.demands(workload)
         except UnclearError:
             return ()
 
