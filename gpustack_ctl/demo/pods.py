@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpustack_ctl.accel.families import KeyKind, Manufacturer
-
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+from gpustack_ctl.accel.labels import KUEUE_QUEUE_NAME
 
 # The Pod prints its real environment once, for the story to read back, and then stays.
 _COMMAND = ["sh", "-c", "env | sort; trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"]
@@ -25,7 +24,7 @@ class Role:
         return {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": self.name, "namespace": namespace, "labels": {QUEUE_LABEL: queue}},
+            "metadata": {"name": self.name, "namespace": namespace, "labels": {KUEUE_QUEUE_NAME: queue}},
             "spec": {
                 "restartPolicy": "Never",
                 "terminationGracePeriodSeconds": 1,

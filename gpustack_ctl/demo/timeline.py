@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from gpustack_ctl.accel.families import Manufacturers
 from gpustack_ctl.controllers.pins import pin_of
 from gpustack_ctl.explain import Answer, explain_pod
+from gpustack_ctl.explain.subjects import workload_of
 from gpustack_ctl.kube.informer import Informer
-from gpustack_ctl.kube.objects import Obj, is_true, name_of, uid_of
+from gpustack_ctl.kube.objects import Obj, is_true, name_of
 
 Clock = Callable[[], float]
 
@@ -83,20 +84,15 @@ class Timeline:
         else:
             record.pod = new
             record.phase = (new.get("status") or {}).get("phase", "Pending")
-            record.workload = record.workload or self._workload_of(new)
+            record.workload = record.workload or workload_of(new, self._workloads.list())
         self._read(record)
         self._changed()
 
     def _on_workload(self, _: Obj | None, new: Obj | None) -> None:
-        owners = {owner["uid"] for owner in (new or {}).get("metadata", {}).get("ownerReferences") or ()}
         for record in self.records.values():
-            if new and record.pod and uid_of(record.pod) in owners:
+            if new and record.pod and workload_of(record.pod, [new]):
                 record.workload = new
                 self._read(record)
-
-    def _workload_of(self, pod: Obj) -> Obj | None:
-        owners = ((w, o["uid"]) for w in self._workloads.list() for o in w["metadata"].get("ownerReferences") or ())
-        return next((workload for workload, uid in owners if uid == uid_of(pod)), None)
 
     def _read(self, record: PodRecord) -> None:
         if record.pod is None or record.phase == "Deleted":
