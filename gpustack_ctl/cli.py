@@ -375,7 +375,7 @@ def _run_roles(values: dict[str, Any], *, manager: bool = False, agent: bool = F
 
 
 def _manager_config(values: dict[str, Any]) -> Any:
-    from gpustack_ctl.manager import ManagerConfig, reserve_after
+    from gpustack_ctl.manager import ManagerConfig, reserve_after, topology_levels
     from gpustack_ctl.webhooks.run import WebhookConfig
 
     try:
@@ -387,8 +387,9 @@ def _manager_config(values: dict[str, Any]) -> Any:
         )
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--webhook-url") from None
-    try:
+    try:  # before there is a cluster to wait for
         reserve_after(os.environ)
+        topology_levels(os.environ)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     return ManagerConfig(namespace=values["namespace"], leader_elect=values["leader_elect"], webhook=webhook)

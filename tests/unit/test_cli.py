@@ -147,6 +147,15 @@ def test_wrong_usage_names_the_flag(arguments: list[str], said: str) -> None:
     assert said in done.output
 
 
+@pytest.mark.parametrize(
+    ("variable", "value"), [("GPUSTACK_HOLD_RESERVE_AFTER", "5m"), ("GPUSTACK_TOPOLOGY_LEVELS", "not a label")]
+)
+def test_a_variable_that_cannot_be_read_is_named_before_the_manager_starts(variable: str, value: str) -> None:
+    done = CliRunner().invoke(cli, ["manager"], env={variable: value})
+    assert done.exit_code == 2
+    assert variable in done.output
+
+
 def test_the_status_of_no_cluster_is_no(tmp_path: Path) -> None:
     code, out, _ = run("local", "status", "--dir", tmp_path / "run", "--output", "json", home=tmp_path)
     assert code == 1
