@@ -8,10 +8,9 @@ from pathlib import Path
 from gpustack_ctl.accel.families import Manufacturers
 from gpustack_ctl.agent.inventory import DetectedCard, DetectedModel, Inventory
 from gpustack_ctl.agent.preflight.finding import Finding, State
-from gpustack_ctl.agent.responders import responders
-from gpustack_ctl.agent.responders.enforcer import Lack, SlicingResponder
+from gpustack_ctl.agent.responders import nvidia, responders
+from gpustack_ctl.agent.responders.enforcer import Lack, SlicingResponder, way_past
 from gpustack_ctl.agent.responders.host import Host
-from gpustack_ctl.agent.responders.nvidia import unenforceable
 from gpustack_ctl.agent.responders.responder import Responder
 from gpustack_ctl.agent.switches import Switches, isolation_switch
 
@@ -25,12 +24,12 @@ async def enforcement(
         cards = [card for card in model.cards if card.slots and not card.profiles]
         if not cards or not table.by_key[model.manufacturer].slices:
             continue
-        switch = isolation_switch(model.manufacturer)
         if model.manufacturer in switches.unenforced:
-            yield _finding(model, State.NOT_DECLARED, f"{switch} is off: slices run without enforcement")
+            reason = f"{isolation_switch(model.manufacturer)} is off: slices run without enforcement"
+            yield _finding(model, State.NOT_DECLARED, reason)
         elif (lack := await _lack(by_key[model.manufacturer], model, cards, state_dir)) is not None:
-            past = "" if switch in lack.remedy else f", or run slices without enforcement with {switch}=off"
-            yield _finding(model, State.UNAVAILABLE, lack.what, f"{lack.remedy}{past}")
+            remedy = f"{lack.remedy}, {way_past(model.manufacturer)}"
+            yield _finding(model, State.UNAVAILABLE, lack.what, remedy)
         else:
             yield _finding(model, State.OK, f"what holds slices of {model.product} to their budget is here")
 
@@ -38,8 +37,7 @@ async def enforcement(
 async def _lack(responder: Responder, model: DetectedModel, cards: list[DetectedCard], state_dir: Path) -> Lack | None:
     """The first thing that a slice on any of the cards would be refused for."""
     if not isinstance(responder, SlicingResponder):
-        what, _, remedy = unenforceable(model, state_dir=state_dir).partition("; ")
-        return Lack(what, remedy) if what else None
+        return nvidia.lacks(model, state_dir=state_dir)
     for card in cards:
         lack = await responder.lacks(model, card)
         if lack is not None:

@@ -70,7 +70,6 @@ class SlicingResponder:
     """A manufacturer whose cards can be sliced: `whole` shows a card, `enforcer` limits what is done with it."""
 
     def __init__(self, manufacturer: Manufacturer, whole: Responder, enforcer: Enforcer, *, switches: Switches) -> None:
-        self._manufacturer = manufacturer
         self._whole = whole
         self._enforcer = enforcer
         self._enforced = manufacturer.key not in switches.unenforced
@@ -79,7 +78,7 @@ class SlicingResponder:
         if grant.family is not Family.SLICED:
             return await self._whole.respond(grant)
         if not self._enforced:
-            self._tell_of_no_enforcement(grant)
+            tell_of_no_enforcement(grant)
             return await self._whole.respond(grant)
         return await self._slice(grant)
 
@@ -95,25 +94,34 @@ class SlicingResponder:
         card, budget = the_card(grant), budget_of(grant)
         lack = await self._enforcer.lacks(grant.model, card)
         if lack is not None:
-            raise ResponseRefused(
-                f"the slice on {card.id} cannot be enforced: {lack.what}; {lack.remedy}, "
-                f"or run slices without enforcement with {isolation_switch(self._manufacturer.key)}=off"
-            )
+            raise unenforceable(grant, lack)
         shown = await self._whole.respond(grant)
         try:
             return merged(shown, await self._enforcer.enforce(grant, card, budget))
         except OSError as error:
             raise ResponseRefused(f"the slice on {card.id} cannot be made: {error}") from error
 
-    def _tell_of_no_enforcement(self, grant: Grant) -> None:
-        log.warning(
-            "slice runs without enforcement",
-            pod=str(grant.pod),
-            uid=grant.pod.uid,
-            container=grant.container["name"],
-            card=grant.cards[0].id,
-            switch=isolation_switch(self._manufacturer.key),
-        )
+
+def unenforceable(grant: Grant, lack: Lack) -> ResponseRefused:
+    """The refusal of a slice that this host cannot hold to its budget."""
+    past = way_past(grant.model.manufacturer)
+    return ResponseRefused(f"the slice on {grant.cards[0].id} cannot be enforced: {lack.what}; {lack.remedy}, {past}")
+
+
+def way_past(manufacturer: str) -> str:
+    """What an operator may do who would rather have slices that nobody holds to their budget than none."""
+    return f"or run slices without enforcement with {isolation_switch(manufacturer)}=off"
+
+
+def tell_of_no_enforcement(grant: Grant) -> None:
+    log.warning(
+        "slice runs without enforcement",
+        pod=str(grant.pod),
+        uid=grant.pod.uid,
+        container=grant.container["name"],
+        card=grant.cards[0].id,
+        switch=isolation_switch(grant.model.manufacturer),
+    )
 
 
 def the_card(grant: Grant) -> DetectedCard:

@@ -12,15 +12,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import structlog
-
 from gpustack_ctl.accel.families import Family, Manufacturer
 from gpustack_ctl.agent.inventory import DetectedModel
+from gpustack_ctl.agent.responders.enforcer import Lack, tell_of_no_enforcement, unenforceable, unless_set
 from gpustack_ctl.agent.responders.responder import Grant, HostMount, Response, ResponseRefused
 from gpustack_ctl.agent.responders.visible_devices import show
-from gpustack_ctl.agent.switches import Switches, isolation_switch
-
-log = structlog.get_logger()
+from gpustack_ctl.agent.switches import Switches
 
 _LIBRARY = "libvgpu.so"
 _PRELOAD = "ld.so.preload"
@@ -40,14 +37,16 @@ class NvidiaResponder:
         response = show(grant, self._manufacturer, cdi=self._cdi)
         if grant.family is not Family.SLICED:
             return response
-        mounts = self._enforcer(grant) if self._enforced else self._unenforced(grant)
-        return replace(response, envs={**response.envs, **_budget(grant)}, mounts=mounts)
+        limited = replace(response, envs={**response.envs, **_budget(grant)})
+        if not self._enforced:
+            tell_of_no_enforcement(grant)
+            return limited
+        return replace(limited, mounts=self._enforcer(grant))
 
     def _enforcer(self, grant: Grant) -> tuple[HostMount, ...]:
         """The library, what makes every process load it, and a directory that the Pod's containers share."""
-        missing = unenforceable(grant.model, state_dir=self._state_dir)
-        if missing:
-            raise ResponseRefused(f"the slice on {grant.cards[0].id} cannot be enforced: {missing}")
+        if lack := lacks(grant.model, state_dir=self._state_dir):
+            raise unenforceable(grant, lack)
         staged = _staged(grant.model, self._state_dir)
         work = self._work_directory(grant)
         return (
@@ -55,17 +54,6 @@ class NvidiaResponder:
             HostMount(f"/etc/{_PRELOAD}", str(staged / _PRELOAD)),
             HostMount(f"{_INSIDE}/work", str(work), read_only=False),
         )
-
-    def _unenforced(self, grant: Grant) -> tuple[HostMount, ...]:
-        log.warning(
-            "slice runs without enforcement",
-            pod=str(grant.pod),
-            uid=grant.pod.uid,
-            container=grant.container["name"],
-            card=grant.cards[0].id,
-            switch=isolation_switch(self._manufacturer.key),
-        )
-        return ()
 
     def _work_directory(self, grant: Grant) -> Path:
         work = self._state_dir / "pods" / grant.pod.uid
@@ -85,25 +73,23 @@ def _budget(grant: Grant) -> dict[str, str]:
     for position in range(len(grant.cards)):
         envs[f"CUDA_DEVICE_MEMORY_LIMIT_{position}"] = f"{demand.memory_mib}m"
     # The library counts cards in the driver's order, and is read by CUDA's ordinal: this makes the two the same.
-    gentle = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "LIBCUDA_LOG_LEVEL": "0"}
-    return envs | {name: value for name, value in gentle.items() if not grant.sets(name)}
+    return envs | unless_set(grant, {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "LIBCUDA_LOG_LEVEL": "0"})
 
 
-def unenforceable(model: DetectedModel, *, state_dir: Path) -> str:
-    """What the host lacks to enforce a slice of the model, a semicolon, and how to get past it; empty when nothing."""
-    way_out = f"or run slices without enforcement with {isolation_switch(model.manufacturer)}=off"
+def lacks(model: DetectedModel, *, state_dir: Path) -> Lack | None:
+    """What this host is without to enforce a slice of the model."""
     if not _cuda_major(model).isdecimal():
-        return (
-            f"the CUDA version of {model.product} is not known, so no library can be chosen for it; "
-            f"let the detector tell its runtimeVersion, {way_out}"
+        return Lack(
+            f"the CUDA version of {model.product} is not known, so no library can be chosen for it",
+            "let the detector tell its runtimeVersion",
         )
     staged = _staged(model, state_dir)
     missing = [name for name in (_LIBRARY, _PRELOAD) if not (staged / name).is_file()]
     if not missing:
-        return ""
-    return (
-        f"{' and '.join(missing)} missing in {staged}; stage HAMi-core there "
-        f"(its {_LIBRARY}, and an {_PRELOAD} that reads {_INSIDE}/{_LIBRARY}), {way_out}"
+        return None
+    return Lack(
+        f"{' and '.join(missing)} missing in {staged}",
+        f"stage HAMi-core there (its {_LIBRARY}, and an {_PRELOAD} that reads {_INSIDE}/{_LIBRARY})",
     )
 
 
