@@ -51,6 +51,11 @@ class PodDemand:
         return not self.containers and not self.errors
 
     @property
+    def units(self) -> int:
+        """What one such Pod takes of cards; Kueue charges as much, or less where init containers share a charge."""
+        return sum(demand.cards * demand.units for demand in self.containers)
+
+    @property
     def manufacturer(self) -> str | None:
         """The manufacturer all claims share; None when there is no claim or there are several."""
         keys = {demand.manufacturer for demand in self.containers}

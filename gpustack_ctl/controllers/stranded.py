@@ -20,7 +20,7 @@ from gpustack_ctl.accel.feasibility import Demand, Miss, fit
 from gpustack_ctl.accel.pins import park
 from gpustack_ctl.accel.pools import Pool
 from gpustack_ctl.accel.requests import read_pod
-from gpustack_ctl.accel.units import QuantityError, quantity, saturating_mul
+from gpustack_ctl.accel.units import QuantityError, quantity
 from gpustack_ctl.controllers.clock import now
 from gpustack_ctl.controllers.pins import Pins, is_active, landed, pin_of
 from gpustack_ctl.controllers.rooms import Rooms
@@ -86,7 +86,7 @@ class Stranded(Controller):
 
     def _has_credits(self, pool: Pool, demands: Iterable[Demand]) -> bool:
         """Whether some flavor's unreserved credits would do: else the Workload waits for those, and for no card."""
-        asked = sum(saturating_mul(_units(demand), demand.pods) for demand in demands)
+        asked = sum(demand.pod.units * demand.pods for demand in demands)
         queue = self._sources.cluster_queues.get(pool.name) or {"spec": {}}
         credit = self._table.by_key[pool.manufacturer].credits if pool.manufacturer else ""
         reserved = _amounts((queue.get("status") or {}).get("flavorsReservation") or (), credit, "total")
@@ -116,10 +116,6 @@ def _in_vain(workload: Obj) -> bool:
         and not is_true(workload, "Finished")
         and not deleting(workload)
     )
-
-
-def _units(demand: Demand) -> int:
-    return sum(saturating_mul(claim.units, claim.cards) for claim in demand.pod.containers)
 
 
 def _amounts(flavors: Iterable[Obj], resource: str, field: str) -> dict[str, int]:

@@ -128,7 +128,7 @@ def _too_few_credits(workload: Obj, place: Place, table: Manufacturers) -> Itera
         asked = read_pod(pod_set["template"]["spec"], table=table, pool=place.pool)
         if asked.manufacturer is None:
             continue
-        cost = sum(claim.cards * claim.units for claim in asked.containers) * (pod_set.get("count") or 1)
+        cost = asked.units * (pod_set.get("count") or 1)
         paying = [quota for quota in quotas if table.of_credits(quota[1]) is table.by_key.get(asked.manufacturer)]
         if not paying:
             yield f"the queue to have a flavor with {asked.manufacturer} cards"

@@ -56,7 +56,7 @@ class Need:
     def __post_init__(self) -> None:
         claims = self.demand.containers
         largest = max(claims, key=lambda claim: (claim.cards, claim.units))
-        object.__setattr__(self, "units", sum(claim.cards * claim.units for claim in claims))
+        object.__setattr__(self, "units", self.demand.units)
         object.__setattr__(self, "largest", largest)
         object.__setattr__(self, "counted", sum(1 << place for place, _ in self.amounts))
         object.__setattr__(self, "distinct_cards", 1 if largest.profile else largest.cards)
