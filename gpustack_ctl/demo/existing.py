@@ -12,11 +12,11 @@ from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.errors import KubeError, NotFound
 from gpustack_ctl.kube.objects import Obj, is_true, name_of
 from gpustack_ctl.kube.resources import CONFIG_MAPS, CRDS, NODES, WORKLOADS
+from gpustack_ctl.localcluster.versions import kueue_version
 
-KUEUE_VERSION = "0.19.2"
 INSTALL = (
     *("helm", "upgrade", "--install", "kueue", "oci://registry.k8s.io/kueue/charts/kueue"),
-    *("--version", KUEUE_VERSION, "--namespace", "kueue-system", "--create-namespace", "--wait"),
+    *("--version", kueue_version(), "--namespace", "kueue-system", "--create-namespace", "--wait"),
     *("--values", "deploy/kueue/values.yaml"),
 )
 
@@ -41,7 +41,7 @@ async def check_kueue(kube: Kube, *, install: bool) -> None:
     if WORKLOADS.version not in served:
         raise UnfitClusterError(
             f"Kueue in {kube.server} serves {', '.join(served)} and not {WORKLOADS.version}: "
-            f"upgrade it to {KUEUE_VERSION} or later\n  {' '.join(INSTALL)}"
+            f"upgrade it to {kueue_version()} or later\n  {' '.join(INSTALL)}"
         )
     await _check_configuration(kube)
 

@@ -35,3 +35,7 @@ def version(module: str) -> str:
 
 def kubernetes_version() -> str:
     return version(_PINNED["k"])
+
+
+def kueue_version() -> str:
+    return version(_PINNED["kueue"])
