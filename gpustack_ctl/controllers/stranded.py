@@ -20,9 +20,9 @@ from gpustack_ctl.accel.feasibility import Demand, Miss, fit
 from gpustack_ctl.accel.pins import park
 from gpustack_ctl.accel.pools import Pool
 from gpustack_ctl.accel.requests import read_pod
-from gpustack_ctl.accel.units import QuantityError, quantity
 from gpustack_ctl.controllers.clock import now
 from gpustack_ctl.controllers.pins import Pins, is_active, landed, pin_of
+from gpustack_ctl.controllers.quotas import quotas_of
 from gpustack_ctl.controllers.rooms import Rooms
 from gpustack_ctl.controllers.sources import Sources
 from gpustack_ctl.controllers.verdicts import HELD
@@ -87,12 +87,10 @@ class Stranded(Controller):
     def _has_credits(self, pool: Pool, demands: Iterable[Demand]) -> bool:
         """Whether some flavor's unreserved credits would do: else the Workload waits for those, and for no card."""
         asked = sum(demand.pod.units * demand.pods for demand in demands)
-        queue = self._sources.cluster_queues.get(pool.name) or {"spec": {}}
+        queue = self._sources.cluster_queues.get(pool.name)
         credit = self._table.by_key[pool.manufacturer].credits if pool.manufacturer else ""
-        reserved = _amounts((queue.get("status") or {}).get("flavorsReservation") or (), credit, "total")
-        groups = queue["spec"].get("resourceGroups") or ()
-        nominal = _amounts((flavor for group in groups for flavor in group["flavors"]), credit, "nominalQuota")
-        return any(quota - reserved.get(flavor, 0) >= asked for flavor, quota in nominal.items())
+        quotas = quotas_of(queue) if queue is not None else ()
+        return any(quota.resource == credit and quota.left >= asked for quota in quotas)
 
     async def _park(self, workload: Obj, why: str) -> None:
         try:
@@ -116,16 +114,3 @@ def _in_vain(workload: Obj) -> bool:
         and not is_true(workload, "Finished")
         and not deleting(workload)
     )
-
-
-def _amounts(flavors: Iterable[Obj], resource: str, field: str) -> dict[str, int]:
-    """An amount of one resource by flavor; what cannot be read is none."""
-    found: dict[str, int] = {}
-    for flavor in flavors:
-        for each in flavor.get("resources") or ():
-            if each.get("name") == resource:
-                try:
-                    found[flavor["name"]] = quantity(each.get(field, "0"))
-                except QuantityError:
-                    found[flavor["name"]] = 0
-    return found

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import anyio
 
+from gpustack_ctl.controllers.quotas import quotas_of
 from gpustack_ctl.demo.pods import Cast, Role
 from gpustack_ctl.demo.stage import Stage
 from gpustack_ctl.demo.timeline import PodRecord, Timeline
 from gpustack_ctl.demo.waiting import until
 from gpustack_ctl.explain import cards_of_pod, refused_at_creation
-from gpustack_ctl.explain.credits import quotas_of
 from gpustack_ctl.kube.errors import Invalid
 from gpustack_ctl.kube.objects import Obj
 from gpustack_ctl.kube.resources import CLUSTER_QUEUES, PODS
@@ -120,7 +120,7 @@ async def _environment(stage: Stage, pod: str) -> dict[str, str]:
 async def _left(stage: Stage) -> Left:
     """Every sum that one could go by, and by which late would fit."""
     queue = await stage.kube.get(CLUSTER_QUEUES, stage.pool)
-    credits_ = sum(left for _, resource, _, left in quotas_of(queue) if stage.table.of_credits(resource))
+    credits_ = sum(quota.left for quota in quotas_of(queue) if stage.table.of_credits(quota.resource))
     return Left(credits=credits_, cards=sum(int(row.get("remaining", 0)) for row in stage.cards))
 
 

@@ -13,6 +13,7 @@ from gpustack_ctl.accel.pools import Pool
 from gpustack_ctl.accel.requests import read_pod
 from gpustack_ctl.accel.units import M
 from gpustack_ctl.controllers.pins import pin_of
+from gpustack_ctl.controllers.quotas import quotas_of
 from gpustack_ctl.explain.answers import Answer
 from gpustack_ctl.explain.webhook import NOT_QUEUED, QUEUE_IT, units
 from gpustack_ctl.kube.objects import Obj, condition, is_true, name_of
@@ -70,24 +71,9 @@ def _cards(amount: int | str) -> str:
 
 
 def _left(queue: Obj, table: Manufacturers) -> Iterator[str]:
-    for flavor, resource, nominal, left in quotas_of(queue):
-        if table.of_credits(resource):
-            yield f"{flavor} has {left / M:g} of {nominal / M:g} cards left in credits"
-
-
-def quotas_of(queue: Obj) -> Iterator[tuple[str, str, int, int]]:
-    """Flavor, resource, nominal quota and what nobody has reserved of it."""
-    reserved = {
-        (flavor["name"], resource["name"]): units(resource.get("total", "0"))
-        for flavor in (queue.get("status") or {}).get("flavorsReservation") or ()
-        for resource in flavor.get("resources") or ()
-    }
-    for group in queue["spec"].get("resourceGroups") or ():
-        for flavor in group["flavors"]:
-            for resource in flavor["resources"]:
-                nominal, taken = units(resource["nominalQuota"]), reserved.get((flavor["name"], resource["name"]), 0)
-                if isinstance(nominal, int) and isinstance(taken, int):
-                    yield flavor["name"], resource["name"], nominal, max(nominal - taken, 0)
+    for quota in quotas_of(queue):
+        if table.of_credits(quota.resource):
+            yield f"{quota.flavor} has {quota.left / M:g} of {quota.nominal / M:g} cards left in credits"
 
 
 def _change(workload: Obj, place: Place, table: Manufacturers) -> str:
@@ -129,13 +115,14 @@ def _too_few_credits(workload: Obj, place: Place, table: Manufacturers) -> Itera
         if asked.manufacturer is None:
             continue
         cost = asked.units * (pod_set.get("count") or 1)
-        paying = [quota for quota in quotas if table.of_credits(quota[1]) is table.by_key.get(asked.manufacturer)]
+        paying = [quota for quota in quotas if table.of_credits(quota.resource) is table.by_key.get(asked.manufacturer)]
         if not paying:
             yield f"the queue to have a flavor with {asked.manufacturer} cards"
             continue
-        most = max(nominal for _, _, nominal, _ in paying)
-        flavor, _, _, left = max(paying, key=lambda quota: quota[3])
+        most = max(quota.nominal for quota in paying)
+        roomiest = max(paying, key=lambda quota: quota.left)
         if cost > most:
             yield f"a request of at most {most / M:g} cards, it is for {cost / M:g}; or more nodes in the pool"
-        elif cost > left:
-            yield f"{(cost - left) / M:g} cards more in credits on {flavor}: other Workloads of the queue to end"
+        elif cost > roomiest.left:
+            missing = f"{(cost - roomiest.left) / M:g} cards more in credits on {roomiest.flavor}"
+            yield f"{missing}: other Workloads of the queue to end"
