@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from gpustack_ctl.accel.cards import NodeCards, PodKey, state_of
 from gpustack_ctl.accel.feasibility import Demand, Plan, fit
-from gpustack_ctl.accel.pins import PIN_NODES, where
+from gpustack_ctl.accel.pins import PIN_NODES, Reach, where
 from gpustack_ctl.accel.placement import with_choices
 from gpustack_ctl.accel.requests import PodDemand
 
@@ -63,19 +63,10 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
-    """Where a Workload may go: the two sides of a pin, and the nodes that are kept for it."""
+class Spot(Reach):
+    """Where a Workload may go, and the nodes that are kept for it."""
 
-    nodes: tuple[str, ...] = ()
-    excluded: tuple[str, ...] | None = None
     reserved: tuple[str, ...] = ()
-
-    @property
-    def parked(self) -> bool:
-        return self.excluded is None and not self.nodes
-
-    def allows(self, node: str) -> bool:
-        return node in self.nodes if self.excluded is None else node not in self.excluded
 
 
 class Lot:

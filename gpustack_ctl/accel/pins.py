@@ -28,25 +28,12 @@ PIN_NODES = 256
 Expression = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pin:
-    """Which nodes a held Workload may use, and its story for whoever waits for it.
-
-    It may use `nodes`, or with `excluded` set every node but those. `since` is when it was first held and `at` when it
-    was last; both as Kubernetes writes moments. `rounds` counts how often it was held, `lost` how often Kueue had
-    placed it again before the pin was in its PodSets. `toggled`: we have made it inactive, to have it active again
-    with the pin in place. `reserved` are nodes kept for it because it has waited too long.
-    """
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Which nodes a Workload may use: `nodes`, or with `excluded` set every node but those."""
 
     nodes: tuple[str, ...] = ()
     excluded: tuple[str, ...] | None = None
-    why: str = ""
-    since: str = ""
-    at: str = ""
-    rounds: int = 0
-    lost: int = 0
-    toggled: bool = False
-    reserved: tuple[str, ...] = ()
 
     @property
     def parked(self) -> bool:
@@ -55,6 +42,25 @@ class Pin:
 
     def allows(self, node: str) -> bool:
         return node in self.nodes if self.excluded is None else node not in self.excluded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin(Reach):
+    """Which nodes a held Workload may use, and its story for whoever waits for it.
+
+    `since` is when it was first held and `at` when it was last; both as Kubernetes writes moments. `rounds` counts how
+    often it was held, `lost` how often Kueue had placed it again before the pin was in its PodSets. `toggled`: we have
+    made it inactive, to have it active again with the pin in place. `reserved` are nodes kept for it because it has
+    waited too long.
+    """
+
+    why: str = ""
+    since: str = ""
+    at: str = ""
+    rounds: int = 0
+    lost: int = 0
+    toggled: bool = False
+    reserved: tuple[str, ...] = ()
 
 
 def format_pin(pin: Pin) -> str:
