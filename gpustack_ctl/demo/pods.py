@@ -1,4 +1,4 @@
-"""Who is in the story: six Pods, what each asks for, and how it must end."""
+"""Who is in the story: six Pods, and what each asks for; `verdict` says how each must end."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,7 +17,6 @@ class Role:
 
     name: str
     asks: Mapping[str, str]
-    ends_as: str
 
     def manifest(self, *, namespace: str, queue: str, image: str) -> dict[str, Any]:
         """The Pod as a user would write it: nothing folded, nothing pinned."""
@@ -62,10 +61,10 @@ def cast_for(manufacturer: Manufacturer) -> Cast:
     key = manufacturer.key_for
     half = {key(KeyKind.SLICED): "1", key(KeyKind.MEMORY_PERCENTAGE): "50"}
     return Cast(
-        half_a=Role("half-a", half, "Running"),
-        half_b=Role("half-b", half, "Running on the card of half-a"),
-        share=Role("share", {key(KeyKind.SHARED): "2"}, "Running on two distinct cards"),
-        whole=Role("whole", {key(KeyKind.WHOLE): "1"}, "Running on the last free card"),
-        late=Role("late", half, "held by gate 3, Running once whole is gone"),
-        wrong=Role("wrong", {key(KeyKind.SLICED): "2"}, "refused by gate 1"),
+        half_a=Role("half-a", half),
+        half_b=Role("half-b", half),
+        share=Role("share", {key(KeyKind.SHARED): "2"}),
+        whole=Role("whole", {key(KeyKind.WHOLE): "1"}),
+        late=Role("late", half),
+        wrong=Role("wrong", {key(KeyKind.SLICED): "2"}),
     )

@@ -126,7 +126,7 @@ def place(request: Request, fleet: Fleet, quota: Quota, *, pinned: Node | None =
     queue = quota.queues.get(request.akey)
     if queue is None or queue.refusal:
         return Waits(2, queue.refusal if queue else f"no pool offers {request.akey} accelerators", credits=False)
-    attempt = _Attempt(request, fleet, pinned)
+    attempt = _Attempt(fleet, pinned)
     for role in request.roles:
         waits: Waits | None = None
         for flavor in queue.flavors:
@@ -142,8 +142,7 @@ def place(request: Request, fleet: Fleet, quota: Quota, *, pinned: Node | None =
 class _Attempt:
     """A Workload's PodSets placed one after another: credits spent, and Pods given to nodes, so far."""
 
-    def __init__(self, request: Request, fleet: Fleet, pinned: Node | None) -> None:
-        self._request = request
+    def __init__(self, fleet: Fleet, pinned: Node | None) -> None:
         self._fleet = fleet
         self._pinned = pinned
         self._credits: dict[Flavor, int] = {}
