@@ -1,4 +1,4 @@
-"""The story: send the Pods one after the other, read everything back, and judge.
+"""The story: send the Pods one after the other, and read everything back.
 
 Two halves share a card, a share takes two others, a whole card takes the last. Then a latecomer wants half a card: the
 pool's credits suffice, the node's totals suffice, and yet no card has room. Gate 3 holds it until the whole card is let

@@ -1,7 +1,8 @@
 """Responders: how each manufacturer's containers are shown their cards, and how its slices are held to their budget.
 
-A new manufacturer is one line in `_whole`, and one in `_enforcer` where its cards can be sliced; nobody else asks which
-manufacturer it is.
+A new manufacturer is one line in `_whole`, and one in `_enforcer` where its cards can be sliced. NVIDIA's is a
+responder of its own: its variable names partitions too, and its slices are told their limits even where no library
+holds them to these.
 """
 
 from __future__ import annotations
