@@ -29,7 +29,7 @@ DRAIN_WHEN_NO_FLAVORS = "instance-type-drain-when-no-flavors"
 AWARE_CPU_MANUFACTURER = "instance-type-aware-cpu-manufacturer"
 
 SWITCHES = (
-    Switch(WORKLOAD_FIT_AFFINITY, True, "Pin Workloads to the nodes where one of their Pods fits on a card."),
+    Switch(WORKLOAD_FIT_AFFINITY, True, "Keep Workloads to the nodes whose cards have room for them."),
     Switch(NODE_MANAGEMENT_MANUAL, False, "Manage only the nodes that a person has labelled."),
     Switch(MIXED_ON_NODE, True, "Let a node with accelerators also serve CPU-only pools."),
     Switch(DERIVED_FROM_NODE, True, "Make an InstanceType for every kind of node that appears."),
