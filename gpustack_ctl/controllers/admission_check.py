@@ -28,7 +28,6 @@ import structlog
 from gpustack_ctl.accel.feasibility import Demand, Miss, Plan, fit
 from gpustack_ctl.accel.pins import park
 from gpustack_ctl.controllers import metrics
-from gpustack_ctl.controllers.clock import now, seconds_since
 from gpustack_ctl.controllers.demands import UnclearError, nodes_of_flavor
 from gpustack_ctl.controllers.fleet import Fleet
 from gpustack_ctl.controllers.pins import Pins, is_active, landed, pin_of, urgency
@@ -47,6 +46,7 @@ from gpustack_ctl.kube.controller import DONE, Controller, Result, Wake, changes
 from gpustack_ctl.kube.events import Events
 from gpustack_ctl.kube.objects import Obj, deleting, is_true, key_of, name_of, namespace_of
 from gpustack_ctl.kube.resources import WORKLOADS
+from gpustack_ctl.kube.times import now, seconds_since
 
 log = structlog.get_logger()
 

@@ -9,12 +9,12 @@ Woken by the check's own changes, and once at start to make it.
 from collections.abc import Iterable
 
 from gpustack_ctl.accel.labels import ADMISSION_CHECK, ADMISSION_CHECK_CONTROLLER
-from gpustack_ctl.controllers.clock import now
 from gpustack_ctl.controllers.writes import settle
 from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.controller import DONE, Controller, Result, Wake, changes
 from gpustack_ctl.kube.informer import Informer
 from gpustack_ctl.kube.objects import Obj, condition, deleting
+from gpustack_ctl.kube.times import now
 
 MANAGER = "gpustack-device-check"
 

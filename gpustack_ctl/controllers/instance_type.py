@@ -19,7 +19,6 @@ from gpustack_ctl.accel.families import Manufacturers
 from gpustack_ctl.accel.flavors import pool_has_flavor
 from gpustack_ctl.accel.labels import CONTROLLED
 from gpustack_ctl.accel.queues import cluster_queue
-from gpustack_ctl.controllers.clock import now
 from gpustack_ctl.controllers.cpu_requests import CpuRequests, millicores, node_of
 from gpustack_ctl.controllers.instance_type_status import CpuView, PoolFacts, status_of
 from gpustack_ctl.controllers.node_queue import APPLIED_STOP_POLICY, groups_for, stopped_by_hand
@@ -36,6 +35,7 @@ from gpustack_ctl.kube.errors import AlreadyExists
 from gpustack_ctl.kube.events import Events
 from gpustack_ctl.kube.objects import Obj, condition, deleting, name_of, uid_of
 from gpustack_ctl.kube.resources import CLUSTER_QUEUES, INSTANCE_TYPES
+from gpustack_ctl.kube.times import now
 
 log = structlog.get_logger()
 

@@ -25,7 +25,6 @@ from gpustack_ctl.accel.parking import Asked, Lot, Spot, Waiting
 from gpustack_ctl.accel.pins import Pin
 from gpustack_ctl.accel.pools import Pool
 from gpustack_ctl.accel.requests import read_pod
-from gpustack_ctl.controllers.clock import seconds_since
 from gpustack_ctl.controllers.pins import Pins, is_active, landed, pin_of, urgency
 from gpustack_ctl.controllers.rooms import Rooms, requests_of
 from gpustack_ctl.controllers.settings import Settings
@@ -36,6 +35,7 @@ from gpustack_ctl.kube.controller import DONE, Controller, Result, Wake, again, 
 from gpustack_ctl.kube.errors import Conflict, NotFound
 from gpustack_ctl.kube.events import Events
 from gpustack_ctl.kube.objects import Obj, deleting, is_true, key_of, name_of, uid_of
+from gpustack_ctl.kube.times import seconds_since
 
 log = structlog.get_logger()
 

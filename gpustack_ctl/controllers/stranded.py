@@ -20,7 +20,6 @@ from gpustack_ctl.accel.feasibility import Demand, Miss, fit
 from gpustack_ctl.accel.pins import park
 from gpustack_ctl.accel.pools import Pool
 from gpustack_ctl.accel.requests import read_pod
-from gpustack_ctl.controllers.clock import now
 from gpustack_ctl.controllers.pins import Pins, is_active, landed, pin_of
 from gpustack_ctl.controllers.quotas import quotas_of
 from gpustack_ctl.controllers.rooms import Rooms
@@ -30,6 +29,7 @@ from gpustack_ctl.kube.controller import DONE, Controller, Result, Wake, again, 
 from gpustack_ctl.kube.errors import Conflict, NotFound
 from gpustack_ctl.kube.events import Events
 from gpustack_ctl.kube.objects import Obj, condition, deleting, is_true, key_of
+from gpustack_ctl.kube.times import now
 
 log = structlog.get_logger()
 

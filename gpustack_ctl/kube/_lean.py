@@ -36,7 +36,7 @@ def _load() -> tuple[Any, Any, Any, Any]:
         configuration = importlib.import_module("kubernetes_asyncio.client.configuration").Configuration
         client: Any = parents["kubernetes_asyncio.client"]
         client.Configuration = configuration
-        client.ApiClient = None  # named in signatures of helpers that are not used here
+        client.ApiClient = None  # named in signatures of functions that are not used here
         return _import()
     finally:
         for name in parents:

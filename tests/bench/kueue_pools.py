@@ -11,7 +11,6 @@ from time import perf_counter
 import anyio
 
 from gpustack_ctl.accel.labels import KUEUE_QUEUE_NAME
-from gpustack_ctl.controllers.clock import now
 from gpustack_ctl.kube.client import Kube
 from gpustack_ctl.kube.errors import Conflict, NotFound
 from gpustack_ctl.kube.informer import Informer, Informers
@@ -25,6 +24,7 @@ from gpustack_ctl.kube.resources import (
     PODS,
     WORKLOADS,
 )
+from gpustack_ctl.kube.times import now
 from gpustack_ctl.localcluster import FakeNodes, LocalCluster
 from tests.e2e.roles import Role, manager_of, until
 from tests.integration.controllers.stage import Pool, Stage, a_pool, pod
