@@ -68,6 +68,11 @@ def label_value(value: object) -> str:
     return _NOT_IN_A_VALUE.sub("-", text)[:63].strip("-_.")
 
 
+def label_count(value: str | None) -> int | None:
+    """A count as a label holds it, for every gate; None when it is missing, unreadable or nothing."""
+    return int(value) if value and _COUNT.fullmatch(value) else None
+
+
 def node_facts(node: Mapping[str, Any], devices: Mapping[str, Any] | None) -> NodeFacts | None:
     """The facts of a Node, with its Devices where they are known.
 
@@ -77,7 +82,7 @@ def node_facts(node: Mapping[str, Any], devices: Mapping[str, Any] | None) -> No
     metadata = node.get("metadata") or {}
     found = metadata.get("labels") or {}
     gkey = identity(found, labels.GENERAL_PREFIX)
-    cores = _count(found.get(labels.general(gkey, "count"))) if gkey else None
+    cores = label_count(found.get(labels.general(gkey, "count"))) if gkey else None
     os, arch, profile = found.get(labels.OS), found.get(labels.ARCH), found.get(labels.TOPOLOGY_PROFILE)
     if found.get(labels.MANAGED) != "true" or not (gkey and cores and os and arch and profile):
         return None
@@ -106,7 +111,7 @@ def _accelerators(found: Mapping[str, str], devices_spec: Mapping[str, Any]) -> 
     groups = {akey_of(group["manufacturer"], group["id"]): group for group in devices_spec.get("groups") or ()}
     for key in sorted(_identities(found, labels.ACCELERATABLE_PREFIX)):
         # A count that cannot be read matches nothing: no flavor could select by it.
-        if count := _count(found.get(labels.accelerator(key, "count"))):
+        if count := label_count(found.get(labels.accelerator(key, "count"))):
             yield AcceleratorFacts(key, count, dict(_notes(key, found, groups.get(key))))
 
 
@@ -130,11 +135,6 @@ def _json_object(text: str | None) -> dict[str, Any]:
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
-
-
-def _count(value: str | None) -> int | None:
-    """A count as a label holds it; None when it is missing, unreadable or nothing."""
-    return int(value) if value and _COUNT.fullmatch(value) else None
 
 
 #: Label attribute → field of a `Devices` group.

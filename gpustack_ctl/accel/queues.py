@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 from gpustack_ctl.accel import labels
 from gpustack_ctl.accel.families import Manufacturers
-from gpustack_ctl.accel.features import identity
+from gpustack_ctl.accel.features import identity, label_count
 from gpustack_ctl.accel.flavors import pool_labels
 from gpustack_ctl.accel.naming import GENERIC, entrance_name
 from gpustack_ctl.accel.units import M, saturating_mul
@@ -180,14 +180,13 @@ class _Row(NamedTuple):
 
 
 def _row(flavor: Mapping[str, Any]) -> _Row:
-    """Count and capacity, which our flavors carry as labels of the accelerator, or of the CPU where there is none."""
+    """Count and capacity, which our flavors carry as labels of the accelerator, or of the CPU where there is none.
+
+    One that cannot be read is zero, and so no quota.
+    """
     found = flavor["metadata"].get("labels") or {}
     akey = identity(found, labels.ACCELERATABLE_PREFIX)
     gkey = identity(found, labels.GENERAL_PREFIX) or GENERIC
     label = partial(labels.accelerator, akey) if akey else partial(labels.general, gkey)
-    return _Row(_number(found.get(label("count"))), flavor["metadata"]["name"], _number(found.get(label("capacity"))))
-
-
-def _number(value: str | None) -> int:
-    """A number as a label holds it; zero, and so no quota, when it is missing or not one."""
-    return int(value) if value and value.isdecimal() and value.isascii() else 0
+    count, capacity = (label_count(found.get(label(attribute))) or 0 for attribute in ("count", "capacity"))
+    return _Row(count, flavor["metadata"]["name"], capacity)

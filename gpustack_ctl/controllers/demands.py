@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from gpustack_ctl.accel.families import Manufacturers
 from gpustack_ctl.accel.feasibility import UNREADABLE_COUNT, Demand
-from gpustack_ctl.accel.features import identity
+from gpustack_ctl.accel.features import identity, label_count
 from gpustack_ctl.accel.labels import ACCELERATABLE_PREFIX, accelerator
 from gpustack_ctl.accel.pools import Pool
 from gpustack_ctl.accel.requests import PodDemand, read_pod
@@ -49,23 +49,18 @@ def pinned(flavor: Obj) -> tuple[str, int | None]:
     if akey is None:
         raise UnclearError(f"flavor {name_of(flavor)} pins no accelerator")
     count = pins.get(accelerator(akey, "count"))
-    return akey, None if count is None else number(count) or UNREADABLE_COUNT
+    return akey, None if count is None else label_count(count) or UNREADABLE_COUNT
 
 
 def counts_of(node: Obj) -> dict[str, int]:
     """Cards per model as the node's labels say; a count that cannot be read is left out, and so matches nothing."""
-    return {akey: count for akey, text in _counts(labels_of(node).items()) if (count := number(text))}
+    return {akey: count for akey, text in _counts(labels_of(node).items()) if (count := label_count(text))}
 
 
 def nodes_of_flavor(flavor: Obj, nodes: Iterable[Obj]) -> list[str]:
     """The nodes that a flavor selects."""
     pins = (flavor["spec"].get("nodeLabels") or {}).items()
     return [name_of(node) for node in nodes if pins <= labels_of(node).items()]
-
-
-def number(text: str) -> int | None:
-    """A positive whole number as a label holds it."""
-    return int(text) if text.isdecimal() and text.isascii() and int(text) > 0 else None
 
 
 def _demands(role: Role, pod: PodDemand, flavor: Obj) -> Iterator[Demand]:
