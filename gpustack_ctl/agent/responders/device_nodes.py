@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gpustack_ctl.accel.families import Family, Manufacturer
+from gpustack_ctl.accel.families import Manufacturer
 from gpustack_ctl.agent.inventory import DetectedCard
 from gpustack_ctl.agent.responders.cdi import CdiDevice, CdiSpecification, annotation
-from gpustack_ctl.agent.responders.enforcer import detected
+from gpustack_ctl.agent.responders.enforcer import shown_whole
 from gpustack_ctl.agent.responders.host import Host
 from gpustack_ctl.agent.responders.responder import DeviceNode, Grant, HostMount, Response, ResponseRefused
 from gpustack_ctl.agent.switches import Switches
@@ -68,12 +68,7 @@ class DeviceNodesResponder:
         self._specification = CdiSpecification(manufacturer, host)
 
     async def respond(self, grant: Grant) -> Response:
-        if grant.family is Family.PARTITIONED or (grant.family is Family.SLICED and not self._manufacturer.slices):
-            raise ResponseRefused(
-                f"{grant.family.value} accelerators of {self._manufacturer.key} cannot be given to containers by this "
-                "version; ask for whole accelerators or shares"
-            )
-        cards = detected(grant)
+        cards = shown_whole(grant, self._manufacturer)
         control, mounts = self._control(), self._mounts()
         nodes = {card.id: self._nodes(card) for card in cards}
         if not self._cdi:

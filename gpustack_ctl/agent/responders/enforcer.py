@@ -131,6 +131,16 @@ def the_card(grant: Grant) -> DetectedCard:
     return detected(grant)[0]
 
 
+def shown_whole(grant: Grant, manufacturer: Manufacturer) -> list[DetectedCard]:
+    """The granted cards, to be shown as a whole: those of a slice too, which an enforcer then limits."""
+    if grant.family is Family.PARTITIONED or (grant.family is Family.SLICED and not manufacturer.slices):
+        raise ResponseRefused(
+            f"{grant.family.value} accelerators of {manufacturer.key} cannot be given to containers by this version; "
+            "ask for whole accelerators or shares"
+        )
+    return detected(grant)
+
+
 def detected(grant: Grant) -> list[DetectedCard]:
     """The granted cards, as the detector saw them, in ascending index."""
     found = {card.id: card for card in grant.model.cards}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gpustack_ctl.accel.families import Family, Manufacturer
+from gpustack_ctl.accel.families import Manufacturer
 from gpustack_ctl.agent.inventory import DetectedCard
 from gpustack_ctl.agent.responders.cdi import annotation
-from gpustack_ctl.agent.responders.enforcer import detected
-from gpustack_ctl.agent.responders.responder import Grant, Response, ResponseRefused
+from gpustack_ctl.agent.responders.enforcer import shown_whole
+from gpustack_ctl.agent.responders.responder import Grant, Response
 from gpustack_ctl.agent.switches import Switches
 
 
@@ -34,12 +34,7 @@ class VisibleDevicesResponder:
         self._name = name
 
     async def respond(self, grant: Grant) -> Response:
-        if grant.family is Family.PARTITIONED or (grant.family is Family.SLICED and not self._manufacturer.slices):
-            raise ResponseRefused(
-                f"{grant.family.value} accelerators of {self._manufacturer.key} are not enforced by this version; "
-                "ask for whole accelerators or shares"
-            )
-        names = [self._name(card) for card in detected(grant)]
+        names = [self._name(card) for card in shown_whole(grant, self._manufacturer)]
         if self._cdi:
             return Response(annotations=annotation(self._manufacturer, names))
         return Response(envs={self._manufacturer.visible_devices: ",".join(names)})
