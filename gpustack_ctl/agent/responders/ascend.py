@@ -23,9 +23,9 @@ from anyio import to_thread
 
 from gpustack_ctl.accel.families import Family
 from gpustack_ctl.agent.inventory import DetectedCard, DetectedModel
-from gpustack_ctl.agent.responders.enforcer import Budget, Lack, detected, unless_set
+from gpustack_ctl.agent.responders.enforcer import Budget, Lack, unless_set
 from gpustack_ctl.agent.responders.host import each, write_whole
-from gpustack_ctl.agent.responders.responder import Grant, HostMount, Responder, Response, ResponseRefused
+from gpustack_ctl.agent.responders.responder import Grant, HostMount, Responder, Response, ResponseRefused, detected
 
 _LIBRARY, _PRELOAD, _CONFIG = "libvruntime.so", "ld.so.preload", "npu_info.config"
 _LIBRARY_INSIDE = f"/opt/enpu/vcann-rt/lib/{_LIBRARY}"

@@ -18,9 +18,8 @@ from dataclasses import dataclass, field
 from gpustack_ctl.accel.families import Manufacturer
 from gpustack_ctl.agent.inventory import DetectedCard
 from gpustack_ctl.agent.responders.cdi import CdiDevice, CdiSpecification, annotation
-from gpustack_ctl.agent.responders.enforcer import shown_whole
 from gpustack_ctl.agent.responders.host import Host
-from gpustack_ctl.agent.responders.responder import DeviceNode, Grant, HostMount, Response, ResponseRefused
+from gpustack_ctl.agent.responders.responder import DeviceNode, Grant, HostMount, Response, ResponseRefused, shown_whole
 from gpustack_ctl.agent.switches import Switches
 
 

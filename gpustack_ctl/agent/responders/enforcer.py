@@ -16,7 +16,7 @@ import structlog
 
 from gpustack_ctl.accel.families import Family, Manufacturer
 from gpustack_ctl.agent.inventory import DetectedCard, DetectedModel
-from gpustack_ctl.agent.responders.responder import Grant, Responder, Response, ResponseRefused
+from gpustack_ctl.agent.responders.responder import Grant, Responder, Response, ResponseRefused, detected
 from gpustack_ctl.agent.switches import Switches, isolation_switch
 
 log = structlog.get_logger()
@@ -129,25 +129,6 @@ def the_card(grant: Grant) -> DetectedCard:
     if len(grant.cards) != 1:
         raise ResponseRefused(f"a slice lies on one card, and {len(grant.cards)} were given")
     return detected(grant)[0]
-
-
-def shown_whole(grant: Grant, manufacturer: Manufacturer) -> list[DetectedCard]:
-    """The granted cards, to be shown as a whole: those of a slice too, which an enforcer then limits."""
-    if grant.family is Family.PARTITIONED or (grant.family is Family.SLICED and not manufacturer.slices):
-        raise ResponseRefused(
-            f"{grant.family.value} accelerators of {manufacturer.key} cannot be given to containers by this version; "
-            "ask for whole accelerators or shares"
-        )
-    return detected(grant)
-
-
-def detected(grant: Grant) -> list[DetectedCard]:
-    """The granted cards, as the detector saw them, in ascending index."""
-    found = {card.id: card for card in grant.model.cards}
-    missing = [card.id for card in grant.cards if card.id not in found]
-    if missing:
-        raise ResponseRefused(f"{', '.join(missing)} is not detected on this node any more")
-    return [found[card.id] for card in grant.cards]
 
 
 def budget_of(grant: Grant) -> Budget:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from gpustack_ctl.accel.cards import Card, PodKey
-from gpustack_ctl.accel.families import Family
+from gpustack_ctl.accel.families import Family, Manufacturer
 from gpustack_ctl.accel.requests import ContainerDemand
-from gpustack_ctl.agent.inventory import DetectedModel
+from gpustack_ctl.agent.inventory import DetectedCard, DetectedModel
 
 
 class ResponseRefused(Exception):  # noqa: N818 - a verdict, not an error of ours
@@ -82,3 +82,22 @@ class Responder(Protocol):
     async def respond(self, grant: Grant) -> Response:
         """Raises ResponseRefused; nothing is then left behind."""
         ...
+
+
+def shown_whole(grant: Grant, manufacturer: Manufacturer) -> list[DetectedCard]:
+    """The granted cards, to be shown as a whole: those of a slice too, which an enforcer then limits."""
+    if grant.family is Family.PARTITIONED or (grant.family is Family.SLICED and not manufacturer.slices):
+        raise ResponseRefused(
+            f"{grant.family.value} accelerators of {manufacturer.key} cannot be given to containers by this version; "
+            "ask for whole accelerators or shares"
+        )
+    return detected(grant)
+
+
+def detected(grant: Grant) -> list[DetectedCard]:
+    """The granted cards, as the detector saw them, in ascending index."""
+    found = {card.id: card for card in grant.model.cards}
+    missing = [card.id for card in grant.cards if card.id not in found]
+    if missing:
+        raise ResponseRefused(f"{', '.join(missing)} is not detected on this node any more")
+    return [found[card.id] for card in grant.cards]

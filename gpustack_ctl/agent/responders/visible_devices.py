@@ -7,8 +7,7 @@ from collections.abc import Callable
 from gpustack_ctl.accel.families import Manufacturer
 from gpustack_ctl.agent.inventory import DetectedCard
 from gpustack_ctl.agent.responders.cdi import annotation
-from gpustack_ctl.agent.responders.enforcer import shown_whole
-from gpustack_ctl.agent.responders.responder import Grant, Response
+from gpustack_ctl.agent.responders.responder import Grant, Response, shown_whole
 from gpustack_ctl.agent.switches import Switches
 
 
