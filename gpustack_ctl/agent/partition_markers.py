@@ -6,7 +6,6 @@ an id: whatever is found later at a place that a marker names was made for that 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from gpustack_ctl.accel.cards import PodKey
 from gpustack_ctl.accel.geometry import Placement
 from gpustack_ctl.accel.records import Entry
 from gpustack_ctl.agent.fault_points import reach
+from gpustack_ctl.agent.files import write_whole
 from gpustack_ctl.agent.partitions import PartitionError
 
 log = structlog.get_logger()
@@ -98,14 +98,8 @@ class Markers:
     def write(self, marker: Marker) -> None:
         """On the disk before it is spoken of, and never half of it. Raises PartitionError."""
         path = self._path(marker.pod.uid, marker.container)
-        fresh = path.with_suffix(".new")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with fresh.open("wb") as file:
-                file.write(orjson.dumps(_document(marker)))
-                file.flush()
-                os.fsync(file.fileno())
-            fresh.replace(path)
+            write_whole(path, orjson.dumps(_document(marker)).decode())
         except OSError as error:
             raise PartitionError(f"{path} cannot be written: {error.strerror}") from error
         reach("after-marker")

@@ -22,9 +22,10 @@ import anyio
 from anyio import to_thread
 
 from gpustack_ctl.accel.families import Family
+from gpustack_ctl.agent.files import write_whole
 from gpustack_ctl.agent.inventory import DetectedCard, DetectedModel
 from gpustack_ctl.agent.responders.enforcer import Budget, Lack, unless_set
-from gpustack_ctl.agent.responders.host import each, write_whole
+from gpustack_ctl.agent.responders.host import each
 from gpustack_ctl.agent.responders.responder import Grant, HostMount, Responder, Response, ResponseRefused, detected
 
 _LIBRARY, _PRELOAD, _CONFIG = "libvruntime.so", "ld.so.preload", "npu_info.config"

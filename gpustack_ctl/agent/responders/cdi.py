@@ -14,7 +14,8 @@ from typing import Any
 import orjson
 
 from gpustack_ctl.accel.families import Manufacturer
-from gpustack_ctl.agent.responders.host import Host, write_whole
+from gpustack_ctl.agent.files import write_whole
+from gpustack_ctl.agent.responders.host import Host
 from gpustack_ctl.agent.responders.responder import DeviceNode
 
 #: Where container runtimes look for specifications that do not outlive a boot.

@@ -6,7 +6,6 @@ written as the host would and looked up below a root.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,17 +35,6 @@ class Host:
         except OSError:
             return ()
         return tuple(f"/dev/dri/{name}" for name in names if name.startswith(("card", "renderD")))
-
-
-def write_whole(path: Path, content: str) -> None:
-    """Write a file that is read by others: all of it or none, and on the disk. Raises OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f".{path.name}.new")
-    with fresh.open("w", encoding="utf-8") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
 
 
 def each(directory: Path, pattern: str) -> Iterator[tuple[Path, str]]:

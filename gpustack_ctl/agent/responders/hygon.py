@@ -17,9 +17,10 @@ from pathlib import Path
 
 import anyio
 
+from gpustack_ctl.agent.files import write_whole
 from gpustack_ctl.agent.inventory import DetectedCard, DetectedModel
 from gpustack_ctl.agent.responders.enforcer import Budget, Lack
-from gpustack_ctl.agent.responders.host import Host, each, write_whole
+from gpustack_ctl.agent.responders.host import Host, each
 from gpustack_ctl.agent.responders.responder import Grant, HostMount, Response, ResponseRefused
 
 #: Where DTK is on the host, and where containers look for it.

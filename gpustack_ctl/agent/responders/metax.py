@@ -20,9 +20,10 @@ from typing import Protocol
 import anyio
 import orjson
 
+from gpustack_ctl.agent.files import write_whole
 from gpustack_ctl.agent.inventory import DetectedCard, DetectedModel
 from gpustack_ctl.agent.responders.enforcer import Budget, Lack, ReleaseError
-from gpustack_ctl.agent.responders.host import Host, each, write_whole
+from gpustack_ctl.agent.responders.host import Host, each
 from gpustack_ctl.agent.responders.responder import Grant, Response, ResponseRefused
 
 _MARKER = "metax-sgpu.json"
