@@ -72,7 +72,12 @@ async def test_two_models_on_one_node_are_two_pools_that_count_their_own_cards(m
     for pool, cards in ((one, 2), (other, 3)):
         views = f"{cards}/{cards} {cards}/{10 * cards} 100/{100 * cards} 0/0"
         await until("each pool sees its own cards", lambda pool=pool, views=views: prints(kube, pool, views))
-        assert await flavors_of(kube, pool.queue) == [pool.flavor(cards)]
+        await until("each queue its own flavor", lambda pool=pool, cards=cards: offers(kube, pool, cards))
+
+
+async def offers(kube: Kube, pool: Pool, cards: int) -> bool:
+    """The queue offers the flavor of that many cards and no other; it is filled a moment after the views print."""
+    return await flavors_of(kube, pool.queue) == [pool.flavor(cards)]
 
 
 async def test_nodes_of_many_sizes_are_flavors_of_one_pool_smallest_first(managed: Stage) -> None:
