@@ -12,11 +12,15 @@ demo *args="--once":
     uv run gpustack-ctl demo "$@"
 
 # Everything CI checks.
-test: lint unit integration e2e
+test: lint unit oracle integration e2e
 
 # Pure functions and protocol pieces, in seconds.
 unit *args:
     uv run pytest tests/unit "$@"
+
+# Gate 3's verdict against an oracle that tries every placement, on tens of thousands of small fleets.
+oracle cases="12000":
+    ORACLE_CASES="{{cases}}" uv run pytest tests/unit/accel/test_feasibility.py -k oracles
 
 # Against the real API server and Kueue. What fails is asked once more: a bound that a busy machine broke passes then and is
 # listed as a rerun; a defect fails again.
