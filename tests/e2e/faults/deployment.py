@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import yaml
 
 from gpustack_ctl.accel.labels import ADMISSION_CHECK, KUEUE_QUEUE_NAME
+from gpustack_ctl.accel.naming import akey, group_id
 from gpustack_ctl.accel.records import record_of
 from gpustack_ctl.controllers.pins import pin_of
 from gpustack_ctl.kube.client import Kube
@@ -120,7 +122,7 @@ async def deployed(cluster: LocalCluster, directory: Path, *, inventory: str = F
         try:
             await manager.start()
             await agent.start()
-            queue = await until("a pool is Active", lambda: _entrance(kube))
+            queue = await until("a pool is Active", lambda: _entrance(kube, model=_model(inventory)))
             await until("its entrance is there", lambda: kube.get(LOCAL_QUEUES, queue, namespace))
             deployment = Deployment(
                 cluster=cluster,
@@ -144,10 +146,16 @@ def rows(devices: Obj) -> list[dict[str, Any]]:
     return [row for group in (devices.get("status") or {}).get("groups") or () for row in group["accelerators"]]
 
 
-async def _entrance(kube: Kube) -> str | None:
-    """The entrance of a pool whose node has published its cards."""
+def _model(inventory: str) -> str:
+    """The accelerator key of the inventory's first cards."""
+    cards = yaml.safe_load(inventory)["cards"][0]
+    return akey(cards["manufacturer"], group_id(cards["model"], cards["manufacturer"]))
+
+
+async def _entrance(kube: Kube, *, model: str) -> str | None:
+    """The entrance of that model's pool once its node has published its cards: an earlier test's pool may still be there."""
     for found in await kube.list(INSTANCE_TYPES):
         status = found.get("status") or {}
-        if found["spec"].get("acceleratable") and status.get("phase") == "Active" and status.get("detail"):
+        if found["spec"].get("acceleratorGroup") == model and status.get("phase") == "Active" and status.get("detail"):
             return str(status["entrance"])
     return None
