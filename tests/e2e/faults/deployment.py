@@ -153,7 +153,7 @@ def _model(inventory: str) -> str:
 
 
 async def _entrance(kube: Kube, *, model: str) -> str | None:
-    """The entrance of that model's pool once its node has published its cards: an earlier test's pool may still be there."""
+    """The entrance of that model's pool once its node has published its cards; other pools may still be there."""
     for found in await kube.list(INSTANCE_TYPES):
         status = found.get("status") or {}
         if found["spec"].get("acceleratorGroup") == model and status.get("phase") == "Active" and status.get("detail"):
