@@ -4,10 +4,8 @@ environment. What is left afterwards is the same as without the fault.
 
 import json
 import re
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import anyio
 import pytest
@@ -30,36 +28,16 @@ from gpustack_ctl.kube.resources import (
     TOPOLOGIES,
 )
 from gpustack_ctl.localcluster import FakeNodes, LocalCluster
-from gpustack_ctl.localcluster.assets import Assets, find_assets
+from gpustack_ctl.localcluster.assets import Assets
 from gpustack_ctl.localcluster.kueue import definitions
-from gpustack_ctl.localcluster.progress import Quiet
 from tests.e2e.roles import Role, manager_of
 from tests.integration.controllers.stage import Pool, Stage, a_pool, running_manager, until
 from tests.integration.controllers.test_pool_appears import active_queue, active_type
-from tests.integration.kube.plane import Plane, plane_in
+from tests.integration.kube.plane import Plane
 from tests.integration.webhooks.replica import unregister
 
 OF_KUEUE = (ADMISSION_CHECKS, CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS, TOPOLOGIES)
 OURS = (INSTANCE_TYPES, CLUSTER_QUEUES, RESOURCE_FLAVORS, LOCAL_QUEUES, DEVICES, NODES)
-
-
-@pytest.fixture
-async def assets() -> Assets:
-    return await find_assets(Quiet())
-
-
-@pytest.fixture
-async def plane(assets: Assets) -> AsyncIterator[Plane]:
-    """An API server of its own, whose CRDs may go."""
-    with TemporaryDirectory(prefix="flt-") as directory:
-        async with plane_in(Path(directory), assets) as plane:
-            yield plane
-
-
-@pytest.fixture
-async def alone(plane: Plane) -> AsyncIterator[Kube]:
-    async with Kube.connect(kubeconfig=plane.kubeconfig()) as kube:
-        yield kube
 
 
 async def install(kube: Kube, assets: Assets) -> None:

@@ -1,8 +1,6 @@
 """The manager as a process among others: Kueue that comes late, an API server that goes away."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import anyio
 import pytest
@@ -22,30 +20,10 @@ from gpustack_ctl.kube.resources import (
     RESOURCE_FLAVORS,
 )
 from gpustack_ctl.localcluster import FakeNodes
-from gpustack_ctl.localcluster.assets import Assets, find_assets
+from gpustack_ctl.localcluster.assets import Assets
 from gpustack_ctl.localcluster.kueue import definitions
-from gpustack_ctl.localcluster.progress import Quiet
 from tests.integration.controllers.stage import Stage, a_pool, running_manager, until
-from tests.integration.kube.plane import Plane, plane_in
-
-
-@pytest.fixture
-async def assets() -> Assets:
-    return await find_assets(Quiet())
-
-
-@pytest.fixture
-async def plane(assets: Assets) -> AsyncIterator[Plane]:
-    """An API server that has never heard of Kueue."""
-    with TemporaryDirectory(prefix="mgr-") as directory:
-        async with plane_in(Path(directory), assets) as plane:
-            yield plane
-
-
-@pytest.fixture
-async def alone(plane: Plane) -> AsyncIterator[Kube]:
-    async with Kube.connect(kubeconfig=plane.kubeconfig()) as kube:
-        yield kube
+from tests.integration.kube.plane import Plane
 
 
 async def install_kueue(kube: Kube, assets: Assets) -> None:
